@@ -1,0 +1,7 @@
+//! Proves, checkpoint by checkpoint, that an mlx-rs port computes what its reference computes.
+
+mod class;
+pub mod compare;
+pub mod tensor;
+
+pub use class::Class;

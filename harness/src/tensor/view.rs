@@ -1,0 +1,246 @@
+//! A tensor that somebody else holds: shape, strides and borrowed bytes.
+
+use thiserror::Error;
+
+use super::Dtype;
+
+/// Elements in a strided order over borrowed bytes; nothing is copied to make one.
+///
+/// What a file or a layout rule does to the order of elements (Fortran order, axis permutation, dropped axes of
+/// length one, foreign byte order) is kept as strides and a flag, so a golden of any size is compared where it lies.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TensorView<'a> {
+    dtype: Dtype,
+    shape: Vec<usize>,
+    /// In elements, one an axis.
+    strides: Vec<usize>,
+    swapped: bool,
+    bytes: &'a [u8],
+}
+
+/// Why bytes cannot be seen as a tensor.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[expect(missing_docs, reason = "each message names its fields")]
+pub enum ViewError {
+    /// The shape's product, in bytes, does not fit in memory.
+    #[error("shape {shape:?} of {dtype} has more bytes than memory can hold")]
+    Overflow { dtype: Dtype, shape: Vec<usize> },
+    /// The bytes are fewer or more than the shape asks for.
+    #[error("{dtype} {shape:?} takes {wanted} bytes, but there are {found}")]
+    Length { dtype: Dtype, shape: Vec<usize>, wanted: usize, found: usize },
+    /// The axes are not each of the view's axes once.
+    #[error("{axes:?} does not name each of the {ndim} axes once")]
+    Axes { axes: Vec<usize>, ndim: usize },
+    /// An axis to drop does not exist or is not of length one.
+    #[error("axis {axis} of shape {shape:?} cannot be dropped: it is not an axis of length 1")]
+    Squeeze { axis: usize, shape: Vec<usize> },
+}
+
+impl<'a> TensorView<'a> {
+    /// Sees `bytes` as row-major, little-endian elements; there must be exactly as many as the shape has.
+    pub fn new(dtype: Dtype, shape: &[usize], bytes: &'a [u8]) -> Result<Self, ViewError> {
+        let wanted = byte_len(dtype, shape)?;
+        if bytes.len() != wanted {
+            return Err(ViewError::Length { dtype, shape: shape.to_vec(), wanted, found: bytes.len() });
+        }
+        Ok(Self { dtype, shape: shape.to_vec(), strides: row_major(shape), swapped: false, bytes })
+    }
+
+    /// The same elements, with the bytes read in Fortran order: the first axis is the fastest.
+    pub fn fortran(self) -> Self {
+        let mut reversed = self.shape.clone();
+        reversed.reverse();
+        let mut strides = row_major(&reversed);
+        strides.reverse();
+        Self { strides, ..self }
+    }
+
+    /// The same elements, with the bytes of each read in big-endian order.
+    pub fn big_endian(self) -> Self {
+        Self { swapped: self.dtype.size() > 1, ..self }
+    }
+
+    /// The view whose axis `i` is this view's axis `axes[i]`, as numpy's `transpose` means it.
+    pub fn permute(self, axes: &[usize]) -> Result<Self, ViewError> {
+        let mut sorted = axes.to_vec();
+        sorted.sort_unstable();
+        if !sorted.into_iter().eq(0..self.ndim()) {
+            return Err(ViewError::Axes { axes: axes.to_vec(), ndim: self.ndim() });
+        }
+        let shape = axes.iter().map(|&axis| self.shape[axis]).collect();
+        let strides = axes.iter().map(|&axis| self.strides[axis]).collect();
+        Ok(Self { shape, strides, ..self })
+    }
+
+    /// The view without the given axes, each of which must be of length one.
+    pub fn squeeze(mut self, axes: &[usize]) -> Result<Self, ViewError> {
+        let mut axes = axes.to_vec();
+        axes.sort_unstable();
+        axes.dedup();
+        for &axis in axes.iter().rev() {
+            if self.shape.get(axis) != Some(&1) {
+                return Err(ViewError::Squeeze { axis, shape: self.shape });
+            }
+            self.shape.remove(axis);
+            self.strides.remove(axis);
+        }
+        Ok(self)
+    }
+
+    /// The element type.
+    pub fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    /// Lengths of the axes; empty for a scalar.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// How many axes there are.
+    pub fn ndim(&self) -> usize {
+        self.shape.len()
+    }
+
+    /// How many elements there are: 1 for a scalar, 0 when any axis is empty.
+    pub fn len(&self) -> usize {
+        self.bytes.len() / self.dtype.size()
+    }
+
+    /// Whether there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// The bytes, if they already are the elements in row-major, native order; they may not be aligned.
+    pub fn row_major_bytes(&self) -> Option<&'a [u8]> {
+        let in_order = row_major(&self.shape)
+            .iter()
+            .zip(&self.strides)
+            .zip(&self.shape)
+            .all(|((wanted, stride), &length)| length <= 1 || wanted == stride);
+        (self.is_empty() || in_order && self.swapped == cfg!(target_endian = "big")).then_some(self.bytes)
+    }
+
+    /// Fills `out` with the elements from row-major position `start` on, in native byte order.
+    ///
+    /// # Panics
+    /// When `out` is not a whole number of elements or asks for elements past the end.
+    pub fn gather(&self, start: usize, out: &mut [u8]) {
+        let size = self.dtype.size();
+        assert_eq!(out.len() % size, 0, "a gather is of whole elements");
+        let count = out.len() / size;
+        assert!(start.checked_add(count).is_some_and(|end| end <= self.len()), "a gather past the end");
+        if let Some(bytes) = self.row_major_bytes() {
+            out.copy_from_slice(&bytes[start * size..][..out.len()]);
+            return;
+        }
+        let mut index = self.index_of(start);
+        let mut at: usize = index.iter().zip(&self.strides).map(|(i, stride)| i * stride).sum();
+        for element in out.chunks_exact_mut(size) {
+            element.copy_from_slice(&self.bytes[at * size..][..size]);
+            for axis in (0..index.len()).rev() {
+                index[axis] += 1;
+                at += self.strides[axis];
+                if index[axis] < self.shape[axis] {
+                    break;
+                }
+                at -= self.strides[axis] * self.shape[axis];
+                index[axis] = 0;
+            }
+        }
+        if self.swapped != cfg!(target_endian = "big") {
+            // A complex number is two floats, each with its own byte order.
+            let unit = if self.dtype == Dtype::Complex64 { 4 } else { size };
+            out.chunks_exact_mut(unit).for_each(<[u8]>::reverse);
+        }
+    }
+
+    /// The index along each axis of row-major position `position`.
+    pub fn index_of(&self, position: usize) -> Vec<usize> {
+        let mut rest = position;
+        let mut index = vec![0; self.ndim()];
+        for (axis, &length) in self.shape.iter().enumerate().rev() {
+            index[axis] = rest % length.max(1);
+            rest /= length.max(1);
+        }
+        index
+    }
+}
+
+/// Bytes that a tensor takes, or the error when they cannot be counted.
+pub fn byte_len(dtype: Dtype, shape: &[usize]) -> Result<usize, ViewError> {
+    // An empty axis makes an empty tensor, whatever the others would multiply to.
+    let elements =
+        if shape.contains(&0) { Some(0) } else { shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d)) };
+    elements
+        .and_then(|n| n.checked_mul(dtype.size()))
+        .filter(|&n| isize::try_from(n).is_ok())
+        .ok_or_else(|| ViewError::Overflow { dtype, shape: shape.to_vec() })
+}
+
+fn row_major(shape: &[usize]) -> Vec<usize> {
+    let mut strides = vec![1usize; shape.len()];
+    for axis in (1..shape.len()).rev() {
+        strides[axis - 1] = strides[axis].saturating_mul(shape[axis]);
+    }
+    strides
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(values: &[f32]) -> Vec<u8> {
+        values.iter().flat_map(|v| v.to_le_bytes()).collect()
+    }
+
+    fn values(view: &TensorView) -> Vec<f32> {
+        let mut out = vec![0; view.len() * 4];
+        view.gather(0, &mut out);
+        out.chunks_exact(4).map(|b| f32::from_ne_bytes([b[0], b[1], b[2], b[3]])).collect()
+    }
+
+    #[test]
+    fn permuting_is_what_numpy_means() {
+        let data = bytes(&[0., 1., 2., 3., 4., 5.]);
+        let view = TensorView::new(Dtype::Float32, &[1, 2, 3], &data).unwrap();
+        assert!(view.row_major_bytes().is_some());
+        let turned = view.permute(&[2, 0, 1]).unwrap();
+        assert_eq!(turned.shape(), [3, 1, 2]);
+        assert_eq!(values(&turned), [0., 3., 1., 4., 2., 5.]);
+        let mut tail = [0; 8];
+        turned.gather(4, &mut tail);
+        assert_eq!(tail, bytes(&[2., 5.])[..]);
+        assert_eq!(values(&turned.squeeze(&[1]).unwrap()), [0., 3., 1., 4., 2., 5.]);
+    }
+
+    #[test]
+    fn fortran_and_big_endian_are_undone() {
+        let swapped: Vec<u8> = [0f32, 3., 1., 4., 2., 5.].iter().flat_map(|v| v.to_be_bytes()).collect();
+        let view = TensorView::new(Dtype::Float32, &[2, 3], &swapped).unwrap().fortran().big_endian();
+        assert_eq!(values(&view), [0., 1., 2., 3., 4., 5.]);
+        let complex: Vec<u8> = [1f32, 2.].iter().flat_map(|v| v.to_be_bytes()).collect();
+        let mut out = [0; 8];
+        TensorView::new(Dtype::Complex64, &[], &complex).unwrap().big_endian().gather(0, &mut out);
+        assert_eq!(out, bytes(&[1., 2.])[..]);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let error = TensorView::new(Dtype::Float32, &[2, 2], &[0; 12]).unwrap_err();
+        assert_eq!(error.to_string(), "float32 [2, 2] takes 16 bytes, but there are 12");
+        assert!(matches!(byte_len(Dtype::Uint8, &[usize::MAX, 2]), Err(ViewError::Overflow { .. })));
+        assert_eq!(byte_len(Dtype::Uint8, &[usize::MAX, 2, 0]), Ok(0));
+        let view = TensorView::new(Dtype::Uint8, &[1, 2], &[0; 2]).unwrap();
+        assert!(matches!(view.clone().permute(&[0, 0]), Err(ViewError::Axes { .. })));
+        assert!(matches!(view.squeeze(&[1]), Err(ViewError::Squeeze { axis: 1, .. })));
+    }
+
+    #[test]
+    fn scalars_and_empty_tensors_have_their_lengths() {
+        assert_eq!(TensorView::new(Dtype::Int32, &[], &[0; 4]).unwrap().len(), 1);
+        let empty = TensorView::new(Dtype::Int32, &[3, 0], &[]).unwrap();
+        assert!(empty.is_empty() && empty.row_major_bytes().is_some());
+    }
+}
