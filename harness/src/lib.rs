@@ -1,7 +1,10 @@
 //! Proves, checkpoint by checkpoint, that an mlx-rs port computes what its reference computes.
 
 mod class;
+#[cfg(feature = "cli")]
+pub mod cli;
 pub mod compare;
+pub mod report;
 pub mod tensor;
 
 pub use class::Class;
