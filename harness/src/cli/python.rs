@@ -1,12 +1,18 @@
 //! The machine's own Python 3 and pip: how wheels are fetched, and what runs the exporter's tests.
 
 use std::ffi::OsString;
+use std::fs::{self, File};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde::Deserialize;
+use sha2::{Digest, Sha256};
 use thiserror::Error;
+
+use super::Project;
+use super::steps::Steps;
+use crate::hash::hex;
 
 /// Why there is no usable Python, or what it could not do.
 #[derive(Debug, Error)]
@@ -21,6 +27,8 @@ pub(crate) enum PythonError {
     NoPip { program: String, said: String },
     #[error("pip could not fetch {what}: {said}")]
     Fetch { what: String, said: String },
+    #[error("cannot read `{path}`")]
+    Read { path: PathBuf, source: io::Error },
     #[error("cannot write `{path}`")]
     Write { path: PathBuf, source: io::Error },
 }
@@ -41,7 +49,7 @@ impl PythonError {
                  what was fetched is kept"
                     .into()
             }
-            Self::Write { .. } => "free some space or mend the permissions, then run the command again".into(),
+            Self::Read { .. } | Self::Write { .. } => "free some space or mend the permissions, then run the command again".into(),
         })
     }
 }
@@ -134,7 +142,63 @@ pub(crate) fn last_lines(output: &[u8]) -> String {
     }
 }
 
-/// Runs the exporter's own tests; whether they passed comes back.
-pub(crate) fn test(_project: &super::Project, _folder: &std::path::Path) -> Result<bool, PythonError> {
-    Ok(true)
+/// Runs the tests of the exporter in `folder` with the packages of its `requirements-test.txt`, which are installed
+/// into the project's private folder when they are not there; whether the tests passed comes back.
+pub(crate) fn test(project: &Project, folder: &Path) -> Result<bool, PythonError> {
+    let python = Python::find()?;
+    let packages = python.packages(project, &folder.join("requirements-test.txt"))?;
+    let path = std::env::join_paths([folder, &packages]).unwrap_or_else(|_| packages.clone().into());
+    let status = python
+        .command()
+        .args(["-m", "pytest"])
+        .current_dir(folder)
+        .env("PYTHONPATH", path)
+        .env("PYTHONNOUSERSITE", "1")
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .status()
+        .map_err(|source| PythonError::NoPython { program: "python3".into(), source })?;
+    Ok(status.success())
+}
+
+impl Python {
+    /// The folder with exactly the packages of a requirements file, each checked by the hashes in it.
+    fn packages(&self, project: &Project, requirements: &Path) -> Result<PathBuf, PythonError> {
+        let write = |path: &Path| {
+            let path = path.to_owned();
+            move |source| PythonError::Write { path, source }
+        };
+        let text = fs::read(requirements)
+            .map_err(|source| PythonError::Read { path: requirements.to_owned(), source })?;
+        let mut hasher = Sha256::new_with_prefix(self.version());
+        hasher.update(&text);
+        let home = project.private_folder().join("python");
+        let folder = home.join(&hex(&hasher.finalize())[..12]);
+        if folder.is_dir() {
+            return Ok(folder);
+        }
+        fs::create_dir_all(&home).map_err(write(&home))?;
+        let lock = File::create(home.join("lock")).map_err(write(&home))?;
+        lock.lock().map_err(write(&home))?;
+        if folder.is_dir() {
+            return Ok(folder);
+        }
+        let partial = folder.with_extension("partial");
+        if partial.is_dir() {
+            fs::remove_dir_all(&partial).map_err(write(&partial))?;
+        }
+        let steps = Steps::start("setting up the exporter's tests");
+        let arguments: [OsString; 8] = [
+            "install".into(),
+            "--quiet".into(),
+            "--only-binary=:all:".into(),
+            "--require-hashes".into(),
+            "--target".into(),
+            partial.clone().into(),
+            "--requirement".into(),
+            requirements.into(),
+        ];
+        steps.step("fetch numpy, safetensors, pytest", || self.pip("the exporter's packages", &arguments))?;
+        fs::rename(&partial, &folder).map_err(write(&folder))?;
+        Ok(folder)
+    }
 }

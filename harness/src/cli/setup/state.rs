@@ -8,8 +8,9 @@ use sha2::{Digest, Sha256};
 
 use super::machine::Compiler;
 use super::pins::{Pins, Wheel};
-use super::wheels::{self, hex, partial};
+use super::wheels::{self, partial};
 use super::{SetupError, config, native};
+use crate::hash::hex;
 
 /// mlx-sys as `Cargo.lock` has it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 use super::SetupError;
 use super::pins::Wheel;
 use crate::cli::python::Python;
+use crate::hash::hex;
 
 /// The folder in `home` that holds `wheel` unpacked, whether or not it is there yet.
 pub(super) fn folder(home: &Path, wheel: &Wheel) -> PathBuf {
@@ -93,9 +94,4 @@ fn sha256(path: &Path) -> Result<String, SetupError> {
             read => hasher.update(&buffer[..read]),
         }
     }
-}
-
-/// Bytes as lowercase hexadecimal digits.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
