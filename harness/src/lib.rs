@@ -4,6 +4,7 @@ mod class;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod compare;
+pub mod golden;
 mod hash;
 pub mod report;
 pub mod tensor;
