@@ -2,6 +2,7 @@
 
 mod class;
 pub mod compare;
+pub mod spec;
 pub mod tensor;
 
 pub use class::Class;
