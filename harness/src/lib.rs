@@ -7,6 +7,7 @@ pub mod compare;
 pub mod golden;
 mod hash;
 pub mod report;
+pub mod spec;
 pub mod tensor;
 
 pub use class::Class;

@@ -1,0 +1,275 @@
+//! Rules of a spec as a whole; those of a checkpoint are in `checkpoint`.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::bounds;
+use super::checkpoint::{Draft, check_checkpoint};
+use super::decode::{At, Decode, Maybe, Reader};
+use super::expand::{Expanded, expand};
+use super::file::{ReferenceFile, SpecFile, WeightsFile};
+use super::model::{Reference, Spec, Weights};
+use super::near::did_you_mean;
+use super::policy::Policies;
+use super::problem::{Place, Problem, SpecError, quoted};
+use super::words::Device;
+use super::yaml;
+
+/// Reads one spec from its text; `path` is for messages only.
+///
+/// Everything that is wrong is reported at once, as far as one mistake does not hide another.
+pub fn parse_spec(id: &str, path: &Path, source: &str, policies: &Policies) -> Result<Spec, SpecError> {
+    let fail = |problems| SpecError {
+        id: id.to_owned(),
+        path: path.to_owned(),
+        problems,
+        source: source.to_owned(),
+    };
+    let node = yaml::parse(source).map_err(|problem| fail(vec![problem]))?;
+    let mut reader = Reader::new(source);
+    let spec = SpecFile::decode(&node, &mut reader)
+        .map(|file| check_spec(id, path, &file, &node.place, policies, &mut reader));
+    match spec {
+        Some(spec) if reader.problems.is_empty() => Ok(spec),
+        _ => Err(fail(reader.sorted())),
+    }
+}
+
+impl Reader<'_> {
+    /// What was noted, in the order of the file, each thing once.
+    pub(super) fn sorted(self) -> Vec<Problem> {
+        let mut problems = self.problems;
+        problems.sort_by_key(|problem| problem.place.as_ref().map_or(0, |place| place.bytes.start));
+        problems.dedup();
+        problems
+    }
+}
+
+fn check_spec(
+    id: &str,
+    path: &Path,
+    file: &SpecFile,
+    root: &Place,
+    policies: &Policies,
+    reader: &mut Reader<'_>,
+) -> Spec {
+    version(&file.version, reader);
+    if let Some(port) = file.port.get() {
+        port_name(port, reader);
+    }
+    if let Some(fixtures) = file.fixtures.get() {
+        relative(fixtures, "the fixture root", reader);
+    }
+    let inputs = names(&file.inputs, "input", reader);
+    let level = level(&file.level, reader);
+    let drafts: Vec<Draft> = file.checkpoints.value().map_or_else(Vec::new, |list| {
+        list.iter().map(|at| check_checkpoint(&at.value, &at.place, policies, reader)).collect()
+    });
+    if let Some(At { value, place }) = file.checkpoints.get()
+        && value.is_empty()
+    {
+        reader.problem(
+            place,
+            "`checkpoints` is empty",
+            "expected at least one: a spec without any proves nothing",
+        );
+    }
+    let expanded = expand(drafts, reader);
+    let inject = inject(&file.inject, &expanded, reader);
+    if file.reference.is_absent()
+        && let Some(checkpoint) = expanded.checkpoints.iter().find(|checkpoint| checkpoint.needs_golden())
+    {
+        let message = "key `reference` is missing in a spec";
+        let allowed = format!(
+            "checkpoint {} in line {} needs a golden, so the spec must say what makes it",
+            quoted(&checkpoint.name),
+            checkpoint.line
+        );
+        reader.problem(root, message, allowed);
+    }
+    Spec {
+        id: id.to_owned(),
+        path: path.to_owned(),
+        port: file.port.value().cloned().unwrap_or_default(),
+        about: file.about.value().cloned(),
+        reference: file.reference.value().map(|file| reference(file, reader)),
+        fixtures: file.fixtures.value().cloned().unwrap_or_else(|| id.to_owned()),
+        inputs,
+        weights: file.weights.get().map(|at| weights(&at.value, &at.place, reader)),
+        device: file.device.value().copied().unwrap_or(Device::Default),
+        timeout: file.timeout.value().map_or(bounds::DEFAULT_TIMEOUT, |timeout| timeout.0),
+        requires: file
+            .requires
+            .value()
+            .map_or_else(Vec::new, |list| list.iter().map(|at| at.value.clone()).collect()),
+        inject,
+        level,
+        checkpoints: expanded.checkpoints,
+    }
+}
+
+pub(super) fn version(version: &Maybe<u32>, reader: &mut Reader<'_>) {
+    if let Some(at) = version.get()
+        && at.value != 1
+    {
+        reader.problem(&at.place, format!("found version {}", at.value), "expected 1");
+    }
+}
+
+/// Whether a tolerance is a number that can be one; notes it otherwise.
+pub(super) fn tolerance(at: &At<f64>, reader: &mut Reader<'_>) -> bool {
+    let right = at.value.is_finite() && at.value >= 0.0;
+    if !right {
+        reader.problem(&at.place, format!("found {}", at.value), "expected a finite number, 0 or more");
+    }
+    right
+}
+
+pub(super) fn level(level: &Maybe<u32>, reader: &mut Reader<'_>) -> u8 {
+    let Some(at) = level.get() else { return 0 };
+    match u8::try_from(at.value) {
+        Ok(level) if level <= bounds::LEVEL => level,
+        _ => {
+            let allowed = format!("expected 0 to {}", bounds::LEVEL);
+            reader.problem(&at.place, format!("found level {}", at.value), allowed);
+            0
+        }
+    }
+}
+
+fn port_name(port: &At<String>, reader: &mut Reader<'_>) {
+    let name = &port.value;
+    let fits = |c: char| c.is_ascii_alphanumeric() || "_:./-".contains(c);
+    if name.is_empty() || name.len() > bounds::NAME || !name.chars().all(fits) {
+        let allowed = format!(
+            "expected 1 to {} letters, digits and `_`, `:`, `.`, `/`, `-`, as in `qwen_image::vision_block`",
+            bounds::NAME
+        );
+        reader.problem(&port.place, format!("{} cannot be a port's name", quoted(name)), allowed);
+    }
+}
+
+/// Why `name` cannot be that of a tap or a tensor.
+pub(super) fn name_fault(name: &str) -> Option<String> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "_.@-".contains(c);
+    if name.is_empty() || name.len() > bounds::NAME {
+        return Some(format!("expected 1 to {} characters", bounds::NAME));
+    }
+    if !name.chars().all(fits) {
+        return Some("expected letters, digits and `_`, `.`, `@`, `-`".to_owned());
+    }
+    // Names become parts of file names.
+    if name.split('.').any(str::is_empty) {
+        return Some("expected no empty part between dots".to_owned());
+    }
+    if !name.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_') {
+        return Some("expected a letter, a digit or `_` at the start".to_owned());
+    }
+    None
+}
+
+fn names(list: &Maybe<Vec<At<String>>>, what: &str, reader: &mut Reader<'_>) -> Vec<String> {
+    let mut seen: std::collections::HashMap<&str, &Place> = std::collections::HashMap::new();
+    for at in list.value().into_iter().flatten() {
+        if let Some(allowed) = name_fault(&at.value) {
+            reader.problem(&at.place, format!("{} cannot be an {what}'s name", quoted(&at.value)), allowed);
+        }
+        if let Some(first) = seen.insert(&at.value, &at.place) {
+            let message = format!("{what} {} is declared twice", quoted(&at.value));
+            reader.problems.push(Problem::new(&at.place, message, "").related(first, "first declared here"));
+        }
+    }
+    seen.clear();
+    list.value().map_or_else(Vec::new, |list| list.iter().map(|at| at.value.clone()).collect())
+}
+
+/// Notes a path that is not one below `root`.
+fn relative(at: &At<String>, root: &str, reader: &mut Reader<'_>) {
+    let path = &at.value;
+    let part =
+        |part: &str| !part.is_empty() && part != "." && part != ".." && !part.contains(['\\', ':', '\0']);
+    if path.len() > 1_000 || !path.split('/').all(part) {
+        let allowed = format!("expected a path below {root}, with `/` and without `.` or `..`");
+        reader.problem(&at.place, format!("path {} is refused", quoted(path)), allowed);
+    }
+}
+
+fn reference(file: &ReferenceFile, reader: &mut Reader<'_>) -> Reference {
+    if let Some(script) = file.script.get() {
+        relative(script, "the project's root", reader);
+    }
+    Reference {
+        script: file.script.value().cloned().unwrap_or_default(),
+        source: file.source.value().cloned(),
+        params: file.params.value().map(|params| params.0.clone()).unwrap_or_default(),
+    }
+}
+
+fn weights(file: &WeightsFile, place: &Place, reader: &mut Reader<'_>) -> Weights {
+    match (&file.file, &file.shards) {
+        (Maybe::Absent, Maybe::Absent) => {
+            reader.problem(place, "`weights` names no file", "expected `file` or `shards`");
+        }
+        (file, shards) => {
+            if let (Some(file), Some(shards)) = (file.place(), shards.place()) {
+                let problem =
+                    Problem::new(shards, "`weights` has both `file` and `shards`", "expected one of them");
+                reader.problems.push(problem.related(file, "`file`"));
+            }
+        }
+    }
+    let files: Vec<&At<String>> =
+        file.file.get().into_iter().chain(file.shards.value().into_iter().flatten()).collect();
+    if file.shards.value().is_some_and(Vec::is_empty)
+        && let Some(place) = file.shards.place()
+    {
+        reader.problem(place, "`shards` is empty", "expected at least one file");
+    }
+    for at in &files {
+        relative(at, "the fixture folder", reader);
+    }
+    let list = |list: &Maybe<Vec<At<String>>>| {
+        list.value().map_or_else(Vec::new, |list| list.iter().map(|at| at.value.clone()).collect())
+    };
+    Weights {
+        files: files.into_iter().map(|at| at.value.clone()).collect(),
+        rename: file.rename.value().map(|rename| rename.0.clone()).unwrap_or_default(),
+        allow_missing: list(&file.allow_missing),
+        expect: list(&file.expect),
+    }
+}
+
+/// The checkpoints that `inject` stands for: by name, or all of a loop by its name as written.
+fn inject(list: &Maybe<Vec<At<String>>>, expanded: &Expanded, reader: &mut Reader<'_>) -> Vec<String> {
+    let mut injected = Vec::new();
+    for at in list.value().into_iter().flatten() {
+        let range = match (expanded.by_name.get(at.value.as_str()), expanded.loops.get(&at.value)) {
+            (Some(&index), _) => index..index + 1,
+            (None, Some(range)) => range.clone(),
+            (None, None) => {
+                if !expanded.complete {
+                    continue;
+                }
+                let names = expanded.by_name.keys().map(|name| &**name);
+                let near = did_you_mean(&at.value, names.chain(expanded.loops.keys().map(String::as_str)));
+                let message = format!("no checkpoint is called {}{near}", quoted(&at.value));
+                reader.problem(&at.place, message, "expected the name of a checkpoint of this spec");
+                continue;
+            }
+        };
+        for checkpoint in &expanded.checkpoints[range] {
+            if !checkpoint.needs_golden() {
+                let message = format!("checkpoint {} has no golden to inject", quoted(&checkpoint.name));
+                reader.problem(&at.place, message, "expected one with a value gate and without `against`");
+                break;
+            }
+            injected.push(checkpoint.name.clone());
+        }
+    }
+    injected
+}
+
+/// Text that many checkpoints of a loop share.
+pub(super) fn shared(text: &Maybe<String>) -> Option<Arc<str>> {
+    text.value().map(|text| Arc::from(text.trim()))
+}

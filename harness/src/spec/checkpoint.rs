@@ -1,0 +1,223 @@
+//! Rules of one checkpoint as it is written, before its loop is expanded.
+
+use std::sync::Arc;
+
+use super::bounds;
+use super::check;
+use super::decode::{At, Maybe, Reader};
+use super::expr::Condition;
+use super::file::CheckpointFile;
+use super::gate::{gate, why};
+use super::model::{Checkpoint, Dim};
+use super::policy::Policies;
+use super::problem::{Place, Problem, quoted};
+use super::template::Template;
+use super::values::Axis;
+
+/// A checkpoint on its way into a spec: all that its loop repeats, and the loop.
+pub(super) struct Draft {
+    /// The checkpoint, with its name and `against` still to be filled in.
+    pub(super) checkpoint: Checkpoint,
+    pub(super) place: Place,
+    pub(super) axes: Vec<(At<String>, Axis)>,
+    pub(super) when: Option<(Condition, At<String>)>,
+    /// `None` when something is wrong with it, which has been noted: it is not expanded.
+    pub(super) name: Option<At<Template>>,
+    pub(super) against: Option<At<Template>>,
+    /// The name as it is written, with its braces.
+    pub(super) written: String,
+}
+
+/// Checks what can be said of a checkpoint alone.
+pub(super) fn check_checkpoint(
+    file: &CheckpointFile,
+    place: &Place,
+    policies: &Policies,
+    reader: &mut Reader<'_>,
+) -> Draft {
+    let axes: Vec<(At<String>, Axis)> = match file.r#for.value() {
+        Some(axes) => axes.0.iter().map(|(name, axis)| (name.clone(), axis.clone())).collect(),
+        None => Vec::new(),
+    };
+    let names: Vec<&str> = axes.iter().map(|(name, _)| name.value.as_str()).collect();
+    // With a broken `for`, every axis would be unknown.
+    let readable = !file.r#for.is_broken();
+    let name = file.name.get().filter(|_| readable).and_then(|at| template(at, &names, reader));
+    let against = file.against.get().filter(|_| readable).and_then(|at| template(at, &names, reader));
+    if let Some(name) = &name {
+        for (index, (axis, _)) in axes.iter().enumerate() {
+            if !name.value.uses(index) {
+                let message = format!("axis `{}` is not in the name", axis.value);
+                let allowed = format!("expected `{{{}}}` in the name, or names would repeat", axis.value);
+                reader.problem(&axis.place, message, allowed);
+            }
+        }
+    }
+    let when = file.when.get().filter(|_| readable).and_then(|at| condition(at, &names, reader));
+    let gate = gate(file, place, policies, reader);
+    why(file, place, gate.as_ref(), policies, reader);
+    transforms(file, gate.is_some() || gate_is_broken(file), reader);
+    Draft {
+        checkpoint: Checkpoint {
+            name: String::new(),
+            line: place.line,
+            hits: hits(&file.hits, reader),
+            level: check::level(&file.level, reader),
+            stage: file.stage.value().copied(),
+            dtype: file.dtype.value().copied(),
+            shape: shape(&file.shape, reader),
+            gate,
+            nan_equal: file.nan.value().is_some(),
+            range: file.range.value().map(|range| (range.0, range.1)),
+            squeeze: squeeze(&file.squeeze, reader),
+            layout: layout(file, reader),
+            cast: file.cast.value().copied(),
+            against: None,
+            gated: file.gate.is_absent(),
+            why: check::shared(&file.why),
+        },
+        place: file.name.place().unwrap_or(place).clone(),
+        axes,
+        when,
+        name,
+        against,
+        written: file.name.value().cloned().unwrap_or_default(),
+    }
+}
+
+fn template(at: &At<String>, axes: &[&str], reader: &mut Reader<'_>) -> Option<At<Template>> {
+    match Template::parse(&at.value, axes) {
+        Ok(value) => Some(At { value, place: at.place.clone() }),
+        Err(error) => {
+            let place = reader.within(&at.place, &at.value, error.at);
+            reader.problem(&place, error.message, error.allowed);
+            None
+        }
+    }
+}
+
+fn condition(at: &At<String>, axes: &[&str], reader: &mut Reader<'_>) -> Option<(Condition, At<String>)> {
+    if axes.is_empty() {
+        reader.problem(&at.place, "`when` without `for`", "expected a `for`, whose axes it selects from");
+        return None;
+    }
+    match Condition::parse(&at.value, axes) {
+        Ok(condition) => Some((condition, at.clone())),
+        Err(error) => {
+            let place = reader.within(&at.place, &at.value, error.at);
+            reader.problem(&place, format!("`when`: {}", error.message), "");
+            None
+        }
+    }
+}
+
+fn hits(hits: &Maybe<u32>, reader: &mut Reader<'_>) -> u32 {
+    let Some(at) = hits.get() else { return 1 };
+    if !(1..=bounds::HITS).contains(&at.value) {
+        let allowed = format!("expected 1 to {}", bounds::HITS);
+        reader.problem(&at.place, format!("found hits {}", at.value), allowed);
+    }
+    at.value
+}
+
+fn shape(shape: &Maybe<Vec<At<super::values::DimFile>>>, reader: &mut Reader<'_>) -> Option<Arc<[Dim]>> {
+    let at = shape.get()?;
+    if at.value.len() > bounds::RANK {
+        let message = format!("found a shape of {} axes", at.value.len());
+        reader.problem(&at.place, message, format!("expected at most {}", bounds::RANK));
+    }
+    Some(at.value.iter().map(|dim| dim.value.0.clone()).collect())
+}
+
+fn squeeze(squeeze: &Maybe<Vec<At<u32>>>, reader: &mut Reader<'_>) -> Vec<usize> {
+    let mut axes = Vec::new();
+    for at in squeeze.value().into_iter().flatten() {
+        let axis = usize::try_from(at.value).unwrap_or(usize::MAX);
+        if axis >= bounds::RANK {
+            let allowed = format!("expected an axis of the golden, 0 to {}", bounds::RANK - 1);
+            reader.problem(&at.place, format!("found axis {axis}"), allowed);
+        } else if axes.contains(&axis) {
+            reader.problem(&at.place, format!("axis {axis} is there twice"), "expected it once");
+        } else {
+            axes.push(axis);
+        }
+    }
+    axes
+}
+
+/// `n c h w -> n h w c` as the golden's axis for each of the port's.
+fn layout(file: &CheckpointFile, reader: &mut Reader<'_>) -> Option<Vec<usize>> {
+    let at = file.layout.get()?;
+    let mut wrong = |message: String, allowed: &str| {
+        reader.problem(&at.place, message, allowed);
+        None
+    };
+    let Some((golden, port)) = at.value.split_once("->") else {
+        let message = format!("layout {} has no arrow", quoted(&at.value));
+        return wrong(message, "expected the golden's axes and the port's, as in `n c h w -> n h w c`");
+    };
+    let golden: Vec<&str> = golden.split_whitespace().collect();
+    let port: Vec<&str> = port.split_whitespace().collect();
+    if golden.len() > bounds::RANK || port.len() > bounds::RANK {
+        return wrong(format!("layout has more than {} axes", bounds::RANK), "");
+    }
+    for (side, axes) in [("golden", &golden), ("port", &port)] {
+        if let Some(twice) = axes.iter().enumerate().find(|(at, axis)| axes[..*at].contains(axis)) {
+            let message = format!("axis {} is twice on the {side}'s side", quoted(twice.1));
+            return wrong(message, "expected each axis once on each side");
+        }
+    }
+    for (side, axes, other) in [("port", &golden, &port), ("golden", &port, &golden)] {
+        if let Some(axis) = axes.iter().find(|axis| !other.contains(axis)) {
+            let message = format!("axis {} is not on the {side}'s side", quoted(axis));
+            return wrong(message, "expected the same axes on both sides; `squeeze` drops axes of length 1");
+        }
+    }
+    let order: Vec<usize> =
+        port.iter().filter_map(|axis| golden.iter().position(|golden| golden == axis)).collect();
+    if order.iter().copied().eq(0..order.len()) {
+        return wrong(format!("layout {} changes nothing", quoted(&at.value)), "leave it out");
+    }
+    if let Some(shape) = file.shape.get()
+        && shape.value.len() != order.len()
+    {
+        let message = format!("layout has {} axes, `shape` has {}", order.len(), shape.value.len());
+        let problem = Problem::new(&at.place, message, "expected as many").related(&shape.place, "`shape`");
+        reader.problems.push(problem);
+    }
+    Some(order)
+}
+
+/// What is done to a golden makes sense only where there is one.
+fn transforms(file: &CheckpointFile, has_gate: bool, reader: &mut Reader<'_>) {
+    let given =
+        [("layout", file.layout.place()), ("squeeze", file.squeeze.place()), ("cast", file.cast.place())];
+    for (key, place) in given {
+        let Some(place) = place else { continue };
+        if let Some(against) = file.against.place() {
+            let message = format!("`{key}` with `against`");
+            let problem = Problem::new(place, message, "there is no golden to change: leave it out");
+            reader.problems.push(problem.related(against, "`against`"));
+        } else if !has_gate {
+            reader.problem(
+                place,
+                format!("`{key}` without a value gate"),
+                "there is no golden to change: leave it out",
+            );
+        }
+    }
+    if let (Some(cast), Some(dtype)) = (file.cast.get(), file.dtype.get())
+        && cast.value != dtype.value
+    {
+        let message = format!("`cast` is {}, `dtype` is {}", cast.value, dtype.value);
+        let problem = Problem::new(&cast.place, message, "expected the dtype that the port must produce");
+        reader.problems.push(problem.related(&dtype.place, "`dtype`"));
+    }
+    if let (Some(nan), false) = (file.nan.place(), has_gate) {
+        reader.problem(nan, "`nan` without a value gate", "nothing is compared: leave it out");
+    }
+}
+
+fn gate_is_broken(file: &CheckpointFile) -> bool {
+    [&file.rtol, &file.atol, &file.noise].iter().any(|key| !key.is_absent()) || !file.policy.is_absent()
+}

@@ -1,0 +1,198 @@
+//! Finding the specs under a root.
+
+use std::path::{Component, Path, PathBuf};
+
+use walkdir::WalkDir;
+
+use super::check::parse_spec;
+use super::model::Spec;
+use super::near::did_you_mean;
+use super::policy::{POLICIES, Policies};
+use super::problem::{SpecError, quoted};
+use super::read::{ReadError, read_text};
+
+/// Folders below the spec root that a spec may be in.
+const DEPTH: usize = 8;
+
+/// What is under a spec root.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Specs {
+    /// Those that can be used, by id.
+    pub specs: Vec<Spec>,
+    /// Files that cannot, by id; among them `policies`, when that file is wrong.
+    pub broken: Vec<SpecError>,
+    /// The policies that the specs refer to.
+    pub policies: Policies,
+    /// Why the root itself could not be searched.
+    pub unreadable: Option<SpecError>,
+}
+
+impl Specs {
+    /// Reads every `<model>/<component>.yaml` under `spec_root`. It does not fail: what cannot be used is in
+    /// `broken`. That there is no spec at all is for the caller to say.
+    pub fn load(spec_root: &Path) -> Self {
+        let (policies, broken_policies) = Policies::load(spec_root);
+        let mut found = Self {
+            specs: Vec::new(),
+            broken: broken_policies.into_iter().collect(),
+            policies,
+            unreadable: None,
+        };
+        for entry in WalkDir::new(spec_root).max_depth(DEPTH + 1).sort_by_file_name() {
+            match entry {
+                Ok(entry) if entry.file_type().is_dir() && entry.depth() > DEPTH => {
+                    let id = relative_name(spec_root, entry.path());
+                    let message = format!("the folder is more than {DEPTH} deep");
+                    let path = entry.into_path();
+                    found.broken.push(SpecError::whole(&id, path, message, "move its specs up"));
+                }
+                Ok(entry) if entry.file_type().is_dir() => {}
+                Ok(entry) => found.file(spec_root, &entry),
+                Err(error) if error.depth() == 0 => {
+                    let message = format!("the spec root cannot be searched: {error}");
+                    let error = SpecError::whole("", spec_root.to_owned(), message, "");
+                    found.unreadable = Some(error);
+                }
+                Err(error) => {
+                    let path = error.path().unwrap_or(spec_root).to_owned();
+                    let id = relative_name(spec_root, &path);
+                    let message = format!("cannot be searched: {error}");
+                    found.broken.push(SpecError::whole(&id, path, message, ""));
+                }
+            }
+        }
+        found
+    }
+
+    fn file(&mut self, root: &Path, entry: &walkdir::DirEntry) {
+        let path = entry.path();
+        let relative = relative_name(root, path);
+        let mut refuse = |message: &str, allowed: &str| {
+            self.broken.push(SpecError::whole(&relative, path.to_owned(), message.to_owned(), allowed));
+        };
+        let linked_dir = entry.path_is_symlink() && path.is_dir();
+        if linked_dir {
+            return refuse("the folder is a symbolic link, which is not followed", "put the specs here");
+        }
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("yaml") => {}
+            Some("yml") => {
+                return refuse("a spec's file name ends in `.yaml`", "rename it from `.yml` to `.yaml`");
+            }
+            _ => return,
+        }
+        if relative == POLICIES {
+            return;
+        }
+        let id = relative.strip_suffix(".yaml").unwrap_or(&relative);
+        if let Err(error) = check_id(id) {
+            return refuse(
+                &error,
+                "expected `<model>/<component>.yaml`, of letters, digits, `_`, `-` and `.`",
+            );
+        }
+        match load_file(root, id, &self.policies) {
+            Ok(spec) => self.specs.push(spec),
+            Err(error) => self.broken.push(*error),
+        }
+    }
+
+    /// Reads only the spec `id`, and the policies.
+    ///
+    /// When the policies are wrong, so is every spec that needs one, and says so.
+    pub fn load_one(spec_root: &Path, id: &str) -> Result<Spec, Box<SpecError>> {
+        if let Err(error) = check_id(id) {
+            let message = format!("{} cannot be a spec's name: {error}", quoted(id));
+            return Err(Box::new(SpecError::whole(
+                id,
+                spec_root.to_owned(),
+                message,
+                "expected `model/component`",
+            )));
+        }
+        load_file(spec_root, id, &Policies::load(spec_root).0)
+    }
+}
+
+fn load_file(root: &Path, id: &str, policies: &Policies) -> Result<Spec, Box<SpecError>> {
+    let path = root.join(format!("{id}.yaml"));
+    let whole =
+        |message: String, allowed: &str| Box::new(SpecError::whole(id, path.clone(), message, allowed));
+    match inside(root, &path) {
+        Some(true) => {}
+        Some(false) => {
+            return Err(whole(
+                "the file is outside of the spec root".to_owned(),
+                "expected no link that leaves it",
+            ));
+        }
+        None => return Err(missing(root, id, path.clone())),
+    }
+    match read_text(&path) {
+        Ok(source) => parse_spec(id, &path, &source, policies).map_err(Box::new),
+        Err(ReadError::Missing) => Err(missing(root, id, path.clone())),
+        Err(ReadError::Bad(problem, source)) => Err(Box::new(SpecError {
+            id: id.to_owned(),
+            path: path.clone(),
+            problems: vec![*problem],
+            source,
+        })),
+    }
+}
+
+/// Whether the file, once links are followed, is below the root; `None` when there is no such file.
+fn inside(root: &Path, path: &Path) -> Option<bool> {
+    // Only where a link is on the way does the real path have to be looked up.
+    let mut at = PathBuf::from(root);
+    let mut linked = false;
+    for part in path.strip_prefix(root).ok()?.components() {
+        at.push(part);
+        linked |= at.symlink_metadata().ok()?.file_type().is_symlink();
+    }
+    if !linked {
+        return Some(true);
+    }
+    Some(path.canonicalize().ok()?.starts_with(root.canonicalize().ok()?))
+}
+
+fn missing(root: &Path, id: &str, path: PathBuf) -> Box<SpecError> {
+    let ids: Vec<String> = WalkDir::new(root)
+        .max_depth(DEPTH + 1)
+        .into_iter()
+        .filter_map(Result::ok)
+        .filter_map(|entry| relative_name(root, entry.path()).strip_suffix(".yaml").map(str::to_owned))
+        .filter(|id| check_id(id).is_ok())
+        .collect();
+    let near = did_you_mean(id, ids.iter().map(String::as_str));
+    Box::new(SpecError::whole(id, path, format!("there is no spec {}{near}", quoted(id)), ""))
+}
+
+/// The path below `root`, with `/`, whatever the platform; not UTF-8 is replaced, and refused as an id then.
+fn relative_name(root: &Path, path: &Path) -> String {
+    let parts: Vec<String> = path
+        .strip_prefix(root)
+        .unwrap_or(path)
+        .components()
+        .filter_map(|part| match part {
+            Component::Normal(part) => Some(part.to_string_lossy().into_owned()),
+            _ => None,
+        })
+        .collect();
+    parts.join("/")
+}
+
+fn check_id(id: &str) -> Result<(), String> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
+    let part = |part: &str| {
+        part.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_') && part.chars().all(fits)
+    };
+    if id.len() > super::bounds::NAME {
+        return Err(format!("the path has more than {} characters", super::bounds::NAME));
+    }
+    match id.split('/').count() {
+        1 => Err("a spec is in the folder of its model".to_owned()),
+        2..=DEPTH if id.split('/').all(part) => Ok(()),
+        2..=DEPTH => Err("the path has characters that a trial's name cannot have".to_owned()),
+        _ => Err(format!("the path is more than {DEPTH} deep")),
+    }
+}

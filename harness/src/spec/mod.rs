@@ -1,0 +1,38 @@
+//! YAML becomes a [`Spec`]: read, checked, with its loops expanded.
+//!
+//! Reading a spec opens its file and `policies.yaml` and nothing else: no golden, no MLX, so that listing is free.
+//!
+//! The way of a file: `yaml` gives a tree in which every node knows its place; `decode` turns it into the types of
+//! the grammar (`file`, `values`, `words`), from which `schema.json` is made too; `check`, `checkpoint` and `gate`
+//! hold the rules across keys; `expand` makes one checkpoint of each turn of a loop. Problems are gathered on the
+//! whole way and shown together, each with its line.
+
+pub mod bounds;
+mod check;
+mod checkpoint;
+mod decode;
+mod expand;
+mod expr;
+mod file;
+mod gate;
+mod load;
+mod model;
+mod near;
+mod policy;
+mod problem;
+mod read;
+mod requirement;
+mod template;
+mod values;
+mod words;
+mod yaml;
+
+pub use check::parse_spec;
+pub use expand::RESERVED;
+pub use load::Specs;
+pub use model::{Checkpoint, Dim, Reference, Spec, Weights};
+pub use near::{did_you_mean, near};
+pub use policy::{POLICIES, Policies, PoliciesState, Policy};
+pub use problem::{Place, Problem, SpecError};
+pub use requirement::{Host, Requirement};
+pub use words::{Device, Stage};

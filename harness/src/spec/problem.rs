@@ -1,0 +1,204 @@
+//! What is wrong in a file, where, and how it is shown.
+
+use std::fmt;
+use std::ops::Range;
+use std::path::PathBuf;
+
+use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
+
+/// Problems of one file that are shown; the rest are counted.
+const SHOWN: usize = 20;
+
+/// Bytes past which a line is cut.
+const LONG_LINE: usize = 2_000;
+
+/// Bytes of a cut line that are shown to each side of a place in it.
+const LINE_SIDE: usize = 160;
+
+/// Bytes in a file, with the line and column at which they start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// In bytes from the start of the file.
+    pub bytes: Range<usize>,
+    /// From 1.
+    pub line: usize,
+    /// From 1, in characters.
+    pub column: usize,
+}
+
+/// One thing that is wrong in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// What was found, as a lowercase fragment.
+    pub message: String,
+    /// Where; `None` when the file as a whole is meant.
+    pub place: Option<Place>,
+    /// What is allowed there, shown at the pointer; may be empty.
+    pub allowed: String,
+    /// Other places that have to do with it, each with what it is.
+    pub related: Vec<(Place, String)>,
+}
+
+impl Problem {
+    pub(super) fn new(place: &Place, message: impl Into<String>, allowed: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            place: Some(place.clone()),
+            allowed: allowed.into(),
+            related: Vec::new(),
+        }
+    }
+
+    pub(super) fn whole(message: impl Into<String>, allowed: impl Into<String>) -> Self {
+        Self { message: message.into(), place: None, allowed: allowed.into(), related: Vec::new() }
+    }
+
+    pub(super) fn related(mut self, place: &Place, what: impl Into<String>) -> Self {
+        self.related.push((place.clone(), what.into()));
+        self
+    }
+}
+
+/// `line:column: what was found: what is allowed`, in one line.
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(place) = &self.place {
+            write!(f, "{}:{}: ", place.line, place.column)?;
+        }
+        f.write_str(&self.message)?;
+        if !self.allowed.is_empty() {
+            // A message that asks whether another name was meant is a sentence of its own.
+            let joint = if self.message.ends_with('?') { " " } else { ": " };
+            write!(f, "{joint}{}", self.allowed)?;
+        }
+        for (place, what) in &self.related {
+            write!(f, " ({}:{}: {what})", place.line, place.column)?;
+        }
+        Ok(())
+    }
+}
+
+/// A file that cannot be used, with everything that is wrong in it.
+///
+/// It is displayed without colour, each problem with its line and a pointer; [`SpecError::render`] can colour it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpecError {
+    /// The spec that the file would be, or `policies`.
+    pub id: String,
+    /// The file, as it was reached.
+    pub path: PathBuf,
+    /// What is wrong, in the order of the file; never empty.
+    pub problems: Vec<Problem>,
+    /// The text of the file, when it was read.
+    pub(super) source: String,
+}
+
+impl std::error::Error for SpecError {}
+
+impl fmt::Display for SpecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.render(false))
+    }
+}
+
+impl SpecError {
+    pub(super) fn whole(id: &str, path: PathBuf, message: String, allowed: &str) -> Self {
+        let problems = vec![Problem::whole(message, allowed)];
+        Self { id: id.to_owned(), path, problems, source: String::new() }
+    }
+
+    /// The problems with their lines and pointers, the first 20 of them, with ANSI colours or plain.
+    pub fn render(&self, colour: bool) -> String {
+        let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
+        let path = self.path.display().to_string();
+        let mut report: Vec<Group<'_>> =
+            self.problems.iter().take(SHOWN).map(|problem| self.group(problem, &path)).collect();
+        let hidden = self.problems.len().saturating_sub(SHOWN);
+        if hidden > 0 {
+            let text =
+                format!("{hidden} more {} in `{path}`", if hidden == 1 { "problem" } else { "problems" });
+            report.push(Group::with_title(Level::NOTE.secondary_title(text)));
+        }
+        // One report a problem, since annotate-snippets takes further groups for children of the first.
+        let parts: Vec<String> = report.into_iter().map(|group| renderer.render(&[group])).collect();
+        parts.join("\n\n")
+    }
+
+    fn group<'a>(&'a self, problem: &'a Problem, path: &'a str) -> Group<'a> {
+        let group = Group::with_title(Level::ERROR.primary_title(visible(&problem.message)));
+        let Some(place) = &problem.place else {
+            let group = group.element(Origin::path(path));
+            let allowed = visible(&problem.allowed);
+            return if allowed.is_empty() { group } else { group.element(Level::HELP.message(allowed)) };
+        };
+        let mut group = self.show(group, path, place, AnnotationKind::Primary, &problem.allowed);
+        for (place, what) in &problem.related {
+            group = self.show(group, path, place, AnnotationKind::Context, what);
+        }
+        group
+    }
+
+    /// Adds the one line of `place`, cut on both sides when it is very long.
+    fn show<'a>(
+        &'a self,
+        group: Group<'a>,
+        path: &'a str,
+        place: &Place,
+        kind: AnnotationKind,
+        label: &str,
+    ) -> Group<'a> {
+        let source = &self.source;
+        let start = floor_boundary(source, place.bytes.start);
+        let end = floor_boundary(source, place.bytes.end).max(start);
+        let line_start = source[..start].rfind('\n').map_or(0, |at| at + 1);
+        let line_end = source[start..].find(['\n', '\r']).map_or(source.len(), |at| start + at);
+        let cut = line_end - line_start > LONG_LINE;
+        let (from, to) = if cut {
+            let from = floor_boundary(source, start.saturating_sub(LINE_SIDE)).max(line_start);
+            (from, floor_boundary(source, start.saturating_add(LINE_SIDE)).clamp(start, line_end))
+        } else {
+            (line_start, line_end)
+        };
+        let mut annotation = kind.span(start - from..end.min(to) - from);
+        if !label.is_empty() {
+            annotation = annotation.label(visible(label));
+        }
+        let snippet = Snippet::source(&source[from..to]).line_start(place.line).annotation(annotation);
+        if cut {
+            // The snippet would count its column from where the line was cut.
+            let origin = Origin::path(path).line(place.line).char_column(place.column);
+            group.element(origin).element(snippet)
+        } else {
+            group.element(snippet.path(path))
+        }
+    }
+}
+
+/// `text` with control characters written as escapes: a file must not be able to drive the terminal.
+fn visible(text: &str) -> String {
+    text.chars()
+        .flat_map(|c| {
+            let escaped = c.is_control().then(|| c.escape_default());
+            let plain = (!c.is_control()).then_some(c);
+            escaped.into_iter().flatten().chain(plain)
+        })
+        .collect()
+}
+
+/// `text` in backticks as a message shows what was found: short, in one line, without control characters.
+pub(super) fn quoted(text: &str) -> String {
+    const MAX: usize = 60;
+    let mut shown = visible(&text.chars().take(MAX).collect::<String>());
+    if text.chars().nth(MAX).is_some() {
+        shown.push('…');
+    }
+    format!("`{shown}`")
+}
+
+fn floor_boundary(text: &str, at: usize) -> usize {
+    let mut at = at.min(text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}

@@ -1,0 +1,47 @@
+//! Bytes of a spec or policy file as text, no more of them than allowed.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::Path;
+
+use super::bounds;
+use super::problem::Problem;
+use super::yaml::place_at;
+
+/// Why there is no text.
+pub(super) enum ReadError {
+    /// There is no such file.
+    Missing,
+    /// It cannot be read or is not text; with what of it is text, for the pointer.
+    Bad(Box<Problem>, String),
+}
+
+/// The text of a regular file.
+pub(super) fn read_text(path: &Path) -> Result<String, ReadError> {
+    let bad = |message: String, allowed: &str| {
+        ReadError::Bad(Box::new(Problem::whole(message, allowed)), String::new())
+    };
+    let failed = |error: std::io::Error| match error.kind() {
+        ErrorKind::NotFound => ReadError::Missing,
+        _ => bad(format!("the file cannot be read: {error}"), ""),
+    };
+    // A pipe or a device under that name would block or never end.
+    if !std::fs::metadata(path).map_err(failed)?.is_file() {
+        return Err(bad("not a regular file".to_owned(), "expected a YAML file"));
+    }
+    let mut bytes = Vec::new();
+    let limit = bounds::FILE_BYTES as u64 + 1;
+    File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes)).map_err(failed)?;
+    if bytes.len() > bounds::FILE_BYTES {
+        let message = format!("the file has more than {} bytes", bounds::FILE_BYTES);
+        return Err(bad(message, "split the spec, or write repeated checkpoints as `for` loops"));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        let byte = error.as_bytes().get(at).copied().unwrap_or_default();
+        let source = String::from_utf8_lossy(error.as_bytes().get(..at).unwrap_or_default()).into_owned();
+        let place = place_at(&source, at, 0);
+        let message = format!("byte 0x{byte:02x} is not UTF-8");
+        ReadError::Bad(Box::new(Problem::new(&place, message, "save the file as UTF-8")), source)
+    })
+}

@@ -1,0 +1,145 @@
+//! Conditions under which a spec runs, known when trials are listed.
+
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Serialize;
+
+use super::decode::{Decode, Reader};
+use super::near::did_you_mean;
+use super::problem::quoted;
+use super::yaml::{Node, Value};
+
+const WORDS: [&str; 4] = ["gpu", "macos", "linux", "fixtures"];
+
+/// One entry of `requires`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Requirement {
+    /// `gpu`: MLX has a GPU to run on.
+    Gpu,
+    /// `macos`: the tests run on macOS.
+    Macos,
+    /// `linux`: the tests run on Linux.
+    Linux,
+    /// `fixtures`: the fixture set is there. Without this, a set that is not there is a failure.
+    Fixtures,
+    /// `env:NAME`: the environment variable is set to something.
+    Env(String),
+}
+
+/// What a [`Requirement`] is held against.
+#[derive(Clone, Copy)]
+pub struct Host<'a> {
+    /// The operating system, as `std::env::consts::OS` names it.
+    pub os: &'a str,
+    /// Whether MLX has a GPU to run on.
+    pub gpu: bool,
+    /// Whether the fixture set of the spec is there.
+    pub fixtures: bool,
+    /// Whether an environment variable is set to something.
+    pub env: &'a dyn Fn(&str) -> bool,
+}
+
+impl Requirement {
+    /// Why it is not met there, or `None` when it is.
+    pub fn unmet(&self, host: &Host<'_>) -> Option<String> {
+        let (met, reason) = match self {
+            Self::Gpu => (host.gpu, "needs a GPU that MLX can use".to_owned()),
+            Self::Macos => (host.os == "macos", format!("needs macOS, this is {}", host.os)),
+            Self::Linux => (host.os == "linux", format!("needs Linux, this is {}", host.os)),
+            Self::Fixtures => (host.fixtures, "needs its fixture set, which is not there".to_owned()),
+            Self::Env(name) => {
+                ((host.env)(name), format!("needs the environment variable {name}, which is not set"))
+            }
+        };
+        (!met).then_some(reason)
+    }
+}
+
+impl fmt::Display for Requirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gpu => f.write_str("gpu"),
+            Self::Macos => f.write_str("macos"),
+            Self::Linux => f.write_str("linux"),
+            Self::Fixtures => f.write_str("fixtures"),
+            Self::Env(name) => write!(f, "env:{name}"),
+        }
+    }
+}
+
+impl Serialize for Requirement {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl Decode for Requirement {
+    fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<Self> {
+        let Value::Text(text) = &node.value else {
+            reader.wanted(node, "one of `gpu`, `macos`, `linux`, `fixtures`, `env:NAME`");
+            return None;
+        };
+        match (text.as_str(), text.strip_prefix("env:")) {
+            ("gpu", _) => Some(Self::Gpu),
+            ("macos", _) => Some(Self::Macos),
+            ("linux", _) => Some(Self::Linux),
+            ("fixtures", _) => Some(Self::Fixtures),
+            (_, Some(name)) if is_variable(name) => Some(Self::Env(name.to_owned())),
+            _ => {
+                let message = format!("unknown requirement {}{}", quoted(text), did_you_mean(text, WORDS));
+                let allowed = "expected one of `gpu`, `macos`, `linux`, `fixtures`, `env:NAME`";
+                reader.problem(&node.place, message, allowed);
+                None
+            }
+        }
+    }
+}
+
+fn is_variable(name: &str) -> bool {
+    (1..=100).contains(&name.len())
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+impl JsonSchema for Requirement {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Requirement".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "A condition that is known when trials are listed; not met, the spec's trials are ignored with the reason.",
+            "anyOf": [
+                { "enum": WORDS },
+                { "type": "string", "pattern": "^env:[A-Za-z_][A-Za-z0-9_]{0,99}$" },
+            ],
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_requirement_says_why_it_is_not_met() {
+        let bare = Host { os: "linux", gpu: false, fixtures: false, env: &|_| false };
+        let full = Host { os: "macos", gpu: true, fixtures: true, env: &|name| name == "BIG" };
+        let unmet = |requirement: &Requirement| requirement.unmet(&bare).unwrap();
+        assert_eq!(unmet(&Requirement::Gpu), "needs a GPU that MLX can use");
+        assert_eq!(unmet(&Requirement::Macos), "needs macOS, this is linux");
+        assert_eq!(unmet(&Requirement::Fixtures), "needs its fixture set, which is not there");
+        assert_eq!(
+            unmet(&Requirement::Env("BIG".into())),
+            "needs the environment variable BIG, which is not set"
+        );
+        assert_eq!(Requirement::Linux.unmet(&bare), None);
+        assert_eq!(Requirement::Linux.unmet(&full).unwrap(), "needs Linux, this is macos");
+        for met in
+            [Requirement::Gpu, Requirement::Macos, Requirement::Fixtures, Requirement::Env("BIG".into())]
+        {
+            assert_eq!(met.unmet(&full), None, "{met}");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Closed sets of words that a spec may use.
+
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Serialize;
+
+use super::decode::words;
+use crate::tensor::Dtype;
+
+/// Declares words once: the enum, its names, its schema and how it is read.
+macro_rules! word_enum {
+    ($(#[$meta:meta])* $vis:vis $name:ident ($what:literal) { $($(#[$doc:meta])* $variant:ident = $word:literal,)* }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        $vis enum $name { $($(#[$doc])* $variant,)* }
+
+        impl $name {
+            /// All of them, in the order of the declaration.
+            $vis const ALL: [Self; [$($word),*].len()] = [$(Self::$variant),*];
+
+            /// The word, as specs have it.
+            $vis const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $word,)* }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.name())
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.name())
+            }
+        }
+
+        impl JsonSchema for $name {
+            fn schema_name() -> std::borrow::Cow<'static, str> { stringify!($name).into() }
+            fn json_schema(_: &mut SchemaGenerator) -> Schema { json_schema!({ "enum": [$($word),*] }) }
+        }
+
+        words!($name, $what);
+    };
+}
+
+word_enum! {
+    /// Where a port runs.
+    pub Device ("device") {
+        /// Whatever MLX takes by default.
+        Default = "default",
+        /// The CPU.
+        Cpu = "cpu",
+        /// The GPU.
+        Gpu = "gpu",
+    }
+}
+
+word_enum! {
+    /// What kind of computation ends at a checkpoint; explanations of a failure are tried by it.
+    pub Stage ("stage") {
+        /// A lookup of embeddings, or a patch embedding.
+        Embedding = "embedding",
+        /// A normalisation.
+        Norm = "norm",
+        /// Rotary position embedding.
+        Rope = "rope",
+        /// Any part of attention.
+        Attention = "attention",
+        /// Any part of a feed-forward block.
+        Mlp = "mlp",
+        /// A linear layer.
+        Linear = "linear",
+        /// A convolution.
+        Conv = "conv",
+        /// Scale, shift and gate of a conditioned block.
+        Modulation = "modulation",
+        /// A residual sum.
+        Residual = "residual",
+        /// Timesteps, sigmas, a predicted step.
+        Scheduler = "scheduler",
+        /// The result of a transformer block or of a whole transformer.
+        Transformer = "transformer",
+        /// The result of a text encoder's layer, or of the whole.
+        TextEncoder = "text_encoder",
+        /// The result of an autoencoder's block, or of the whole.
+        Vae = "vae",
+    }
+}
+
+word_enum! {
+    /// What `nan` may say.
+    pub(super) NanRule ("nan") {
+        /// A NaN agrees with a NaN.
+        Equal = "equal",
+    }
+}
+
+words!(Dtype, "dtype");
+
+impl JsonSchema for Dtype {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Dtype".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let names: Vec<&str> = Self::ALL.iter().map(|dtype| dtype.name()).collect();
+        json_schema!({ "description": "An element type.", "enum": names })
+    }
+}

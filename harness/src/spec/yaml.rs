@@ -1,0 +1,224 @@
+//! YAML text as a tree in which every node knows its place.
+//!
+//! serde-saphyr reads the YAML: it gives each value its place (`Spanned`), which rules across fields need for their
+//! pointers, and its budgets bound what nesting, aliases and sheer size can cost. The continuation of serde_yaml
+//! gives places to syntax errors only. Going through a tree, and not straight into the types of the grammar, lets
+//! one pass report everything that is wrong in a file and not only the first thing.
+
+use std::fmt;
+
+use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess};
+use serde_saphyr::options::{MergeKeyPolicy, NonFiniteFloatPolicy};
+use serde_saphyr::{Location, MessageFormatter, Spanned};
+
+use super::bounds;
+use super::problem::{Place, Problem};
+
+/// A value and where it stands.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) value: Value,
+    pub(super) place: Place,
+}
+
+#[derive(Debug)]
+pub(super) enum Value {
+    Null,
+    Bool(bool),
+    Int(i128),
+    Float(f64),
+    Text(String),
+    List(Vec<Node>),
+    Map(Vec<(Key, Node)>),
+}
+
+#[derive(Debug)]
+pub(super) struct Key {
+    pub(super) name: String,
+    pub(super) place: Place,
+}
+
+impl Value {
+    /// What it is, with the value where that is short: `text `abc``, `a list`.
+    pub(super) fn describe(&self) -> String {
+        match self {
+            Self::Null => "nothing".to_owned(),
+            Self::Bool(value) => format!("`{value}`"),
+            Self::Int(value) => format!("the number `{value}`"),
+            Self::Float(value) => format!("the number `{value}`"),
+            Self::Text(text) => format!("the text {}", super::problem::quoted(text)),
+            Self::List(_) => "a list".to_owned(),
+            Self::Map(_) => "a mapping".to_owned(),
+        }
+    }
+}
+
+/// Reads the one document of `source`.
+pub(super) fn parse(source: &str) -> Result<Node, Problem> {
+    if source.starts_with('\u{feff}') {
+        return Err(Problem::whole(
+            "the file starts with a byte-order mark",
+            "save it as UTF-8 without a byte-order mark",
+        ));
+    }
+    // YAML allows a few control characters in places, none of which a spec has a use for.
+    if let Some(at) = source.find(|c: char| c.is_control() && !matches!(c, '\n' | '\r' | '\t')) {
+        let found = source[at..].chars().next().unwrap_or_default();
+        let place = place_at(source, at, found.len_utf8());
+        return Err(Problem::new(
+            &place,
+            format!("control character U+{:04X}", u32::from(found)),
+            "remove it",
+        ));
+    }
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_documents: 1,
+            max_depth: bounds::YAML_DEPTH,
+            flow_nesting_limit: bounds::YAML_DEPTH,
+            max_nodes: bounds::YAML_NODES,
+            max_events: 4 * bounds::YAML_NODES,
+            max_aliases: bounds::YAML_ALIASES,
+            max_anchors: bounds::YAML_ALIASES,
+            max_recorded_anchor_events: bounds::YAML_NODES,
+            max_recorded_anchor_bytes: bounds::FILE_BYTES,
+            max_total_scalar_bytes: bounds::FILE_BYTES,
+        },
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: bounds::YAML_NODES,
+            max_replay_stack_depth: bounds::YAML_DEPTH,
+        },
+        merge_keys: MergeKeyPolicy::Error,
+        non_finite_float_policy: NonFiniteFloatPolicy::PassThrough,
+        strict_booleans: true,
+        reject_unsupported_tags: true,
+        with_snippet: false,
+    };
+    serde_saphyr::from_str_with_options::<Raw>(source, options)
+        .map(|raw| raw.0)
+        .map_err(|error| syntax_problem(source, &error))
+}
+
+fn syntax_problem(source: &str, error: &serde_saphyr::Error) -> Problem {
+    let error = error.without_snippet();
+    let message = serde_saphyr::DefaultMessageFormatter.format_message(error).into_owned();
+    let message = message.lines().next().unwrap_or("the YAML cannot be read").to_owned();
+    match error.location() {
+        Some(location) => Problem::new(&place(&location, Some(source)), message, ""),
+        None => Problem::whole(message, ""),
+    }
+}
+
+/// The place of `length` bytes at byte `at`, with line and column counted.
+pub(super) fn place_at(source: &str, at: usize, length: usize) -> Place {
+    let before = source.get(..at).unwrap_or(source);
+    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+    Place {
+        bytes: at..at.saturating_add(length),
+        line: before.bytes().filter(|&byte| byte == b'\n').count() + 1,
+        column: before[line_start..].chars().count() + 1,
+    }
+}
+
+fn place(location: &Location, source: Option<&str>) -> Place {
+    let index = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
+    let span = location.span();
+    let (line, column) = (index(location.line()), index(location.column()));
+    let start = match (span.byte_offset(), source) {
+        (Some(at), _) => index(at),
+        (None, Some(source)) => byte_of(source, line, column),
+        (None, None) => 0,
+    };
+    let length = span.byte_len().map_or(0, index);
+    Place { bytes: start..start.saturating_add(length), line, column }
+}
+
+fn byte_of(source: &str, line: usize, column: usize) -> usize {
+    let start: usize = source.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
+    let rest = &source[start..];
+    start + rest.char_indices().nth(column.saturating_sub(1)).map_or(rest.len(), |(at, _)| at)
+}
+
+/// A node on its way in; a type of its own so that [`Node`] itself cannot be read without its place.
+struct Raw(Node);
+
+impl<'de> Deserialize<'de> for Raw {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Spanned { value, referenced, .. } = Spanned::<Value>::deserialize(deserializer)?;
+        Ok(Self(Node { value, place: place(&referenced, None) }))
+    }
+}
+
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
+struct Visitor;
+
+impl<'de> de::Visitor<'de> for Visitor {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a YAML value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Int(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::Int(value.into()))
+    }
+
+    fn visit_i128<E>(self, value: i128) -> Result<Value, E> {
+        Ok(Value::Int(value))
+    }
+
+    fn visit_u128<E>(self, value: u128) -> Result<Value, E> {
+        #[expect(clippy::cast_precision_loss, reason = "a number past i128 is refused wherever it is met")]
+        Ok(i128::try_from(value).map_or(Value::Float(value as f64), Value::Int))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Value::Float(value))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::Text(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::Text(value))
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(Raw(node)) = seq.next_element()? {
+            list.push(node);
+        }
+        Ok(Value::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let mut entries = Vec::new();
+        while let Some(Spanned { value: name, referenced, .. }) = map.next_key::<Spanned<String>>()? {
+            let Raw(node) = map.next_value()?;
+            entries.push((Key { name, place: place(&referenced, None) }, node));
+        }
+        Ok(Value::Map(entries))
+    }
+}
