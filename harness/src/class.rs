@@ -35,6 +35,8 @@ pub enum Class {
     Value,
     /// Values are outside the declared range.
     Range,
+    /// An input that the spec declares was never asked for.
+    Unused,
     /// Weights were missing, unused, or of another shape or dtype.
     Weights,
     /// The port drew random numbers during its forward pass.
@@ -60,6 +62,7 @@ impl Class {
             Self::Untestable => "untestable",
             Self::Value => "value",
             Self::Range => "range",
+            Self::Unused => "unused",
             Self::Weights => "weights",
             Self::Random => "random",
             Self::Stats => "stats",

@@ -1,1 +1,3 @@
-//! Ports.
+//! Ports of models to mlx-rs, as an application would have them, with taps where the parity suite looks.
+
+pub mod gated_mlp;

@@ -1,25 +1,118 @@
-//! `cargo xtask parity`: the main job.
+//! `cargo xtask parity`: the main job. Runs the suite, then tells it checkpoint by checkpoint.
 
-use std::process::ExitCode;
+use std::fs;
+use std::io::{self, BufRead, BufReader, IsTerminal};
+use std::path::PathBuf;
+use std::process::{ExitCode, ExitStatus, Stdio};
 
+use indicatif::ProgressBar;
 use thiserror::Error;
 
+use super::cargo::cargo;
 use super::{CliError, Project, setup};
+use crate::report::{Collected, junit};
+use crate::run::{Out, key};
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Arguments {}
+#[command(after_help = "Examples:\n  \
+    cargo xtask parity                    every spec\n  \
+    cargo xtask parity gated_mlp          the trials with that in their names\n  \
+    PARITY_LEVEL=2 cargo xtask parity     the inner checkpoints too")]
+pub(crate) struct Arguments {
+    /// Run only the trials that have this in their names
+    filter: Option<String>,
+    /// Build and run with optimisation
+    #[arg(long)]
+    release: bool,
+}
 
+/// Why a run could not be told.
 #[derive(Debug, Error)]
-pub(crate) enum ParityError {}
+pub(crate) enum ParityError {
+    #[error("cannot start Cargo")]
+    Start { source: io::Error },
+    #[error("the suite left no run in `{run}`")]
+    NoRun { run: PathBuf },
+    #[error("no trial has `{filter}` in its name")]
+    NothingSelected { filter: String },
+    #[error("cannot write `{path}`")]
+    Write { path: PathBuf, source: io::Error },
+    #[error("cannot write JUnit: {0}")]
+    Junit(#[from] quick_junit::SerializeError),
+}
 
 impl ParityError {
     pub(crate) fn next(&self) -> Option<String> {
-        None
+        match self {
+            Self::NothingSelected { .. } => {
+                Some("see the names with `cargo test --test parity -- --list`".into())
+            }
+            Self::NoRun { .. } => Some("see what `cargo test --test parity` says".into()),
+            _ => None,
+        }
     }
 }
 
-pub(crate) fn run(project: &Project, _: &Arguments) -> Result<ExitCode, CliError> {
+pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, CliError> {
     setup::ensure(project, false)?;
-    let _ = (project.suite_package(), project.suite_target());
-    Ok(ExitCode::SUCCESS)
+    let key = key();
+    let (status, said) = test(project, arguments, &key)?;
+    let folder = Out::of(project.root()).run(&key);
+    if !folder.is_dir() {
+        return match (&arguments.filter, status.success()) {
+            // Nothing that Cargo built or ran said anything for us to tell: it is the build that failed, or the suite.
+            (_, false) => {
+                print!("{said}");
+                Ok(ExitCode::FAILURE)
+            }
+            (Some(filter), true) => Err(ParityError::NothingSelected { filter: filter.clone() }.into()),
+            (None, true) => Err(ParityError::NoRun { run: folder }.into()),
+        };
+    }
+    let level = std::env::var("PARITY_LEVEL").ok().and_then(|level| level.parse().ok());
+    let collected = Collected::read(&project.spec_root(), &project.fixture_root(), &folder, level);
+    let written = [
+        ("report.txt", collected.ladders(false) + &format!("{}\n", collected.summary())),
+        ("junit.xml", junit(&collected).map_err(ParityError::from)?),
+    ];
+    for (name, text) in written {
+        let path = folder.join(name);
+        fs::write(&path, text).map_err(|source| ParityError::Write { path, source })?;
+    }
+    print!("{}", collected.ladders(io::stdout().is_terminal()));
+    if !status.success() {
+        print!("{}", failures(&said));
+    }
+    let shown = folder.strip_prefix(project.root()).unwrap_or(&folder);
+    println!("report.txt, junit.xml and every record: {}", shown.display());
+    println!("{}", collected.summary());
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Runs the suite under Cargo, with its own lines kept for later and a count on a terminal meanwhile.
+fn test(project: &Project, arguments: &Arguments, key: &str) -> Result<(ExitStatus, String), ParityError> {
+    let start = |source| ParityError::Start { source };
+    let mut command = cargo(project.root());
+    command.args(["test", "--quiet", "--package", project.suite_package(), "--test", project.suite_target()]);
+    command.args(arguments.release.then_some("--release")).arg("--").args(&arguments.filter);
+    let mut child = command.env("PARITY_RUN", key).stdout(Stdio::piped()).spawn().map_err(start)?;
+    let mut said = String::new();
+    let progress = ProgressBar::new_spinner();
+    progress.enable_steady_tick(std::time::Duration::from_millis(100));
+    if let Some(stdout) = child.stdout.take() {
+        for line in BufReader::new(stdout).lines() {
+            let line = line.map_err(start)?;
+            progress.set_message(line.clone());
+            said.push_str(&line);
+            said.push('\n');
+        }
+    }
+    progress.finish_and_clear();
+    Ok((child.wait().map_err(start)?, said))
+}
+
+/// What libtest-mimic said of the failures, between its own two headings.
+fn failures(said: &str) -> &str {
+    let Some((_, rest)) = said.split_once("\nfailures:\n") else { return "" };
+    rest.split_once("\n\nfailures:\n").map_or(rest, |(told, _)| told)
 }

@@ -7,22 +7,32 @@ use std::process::ExitCode;
 #[derive(Debug, Clone)]
 pub struct Project {
     root: PathBuf,
+    specs: PathBuf,
+    fixtures: PathBuf,
     suite_package: String,
     suite_target: String,
     exporter: Option<PathBuf>,
 }
 
 impl Project {
-    /// A project whose root is `root`, relative to the folder of the crate that calls this.
+    /// A project whose root is `root`, relative to the folder of the crate that calls this, with its specs and its
+    /// fixtures in these folders of the root.
     ///
     /// The crate's folder is the one that Cargo names when it runs a binary (`CARGO_MANIFEST_DIR`), so that a moved
     /// checkout is found where it is now; outside Cargo it is the current folder.
-    pub fn new(root: impl AsRef<Path>) -> Self {
+    pub fn new(root: impl AsRef<Path>, specs: impl Into<PathBuf>, fixtures: impl Into<PathBuf>) -> Self {
         let crate_root =
             std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| PathBuf::from("."), PathBuf::from);
         let root = crate_root.join(root);
         let root = std::path::absolute(root.canonicalize().as_ref().unwrap_or(&root)).unwrap_or(root);
-        Self { root, suite_package: "parity-tests".into(), suite_target: "parity".into(), exporter: None }
+        Self {
+            root,
+            specs: specs.into(),
+            fixtures: fixtures.into(),
+            suite_package: "parity-tests".into(),
+            suite_target: "parity".into(),
+            exporter: None,
+        }
     }
 
     /// Names the package and the test target that hold the parity suite; `parity-tests` and `parity` unless told.
@@ -54,6 +64,15 @@ impl Project {
 
     pub(crate) fn exporter_folder(&self) -> Option<&Path> {
         self.exporter.as_deref()
+    }
+
+    pub(crate) fn spec_root(&self) -> PathBuf {
+        self.root.join(&self.specs)
+    }
+
+    /// Where fixtures are, with the same override as the suite has.
+    pub(crate) fn fixture_root(&self) -> PathBuf {
+        std::env::var_os("PARITY_FIXTURES").map_or_else(|| self.root.join(&self.fixtures), PathBuf::from)
     }
 
     pub(crate) fn suite_package(&self) -> &str {

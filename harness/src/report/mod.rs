@@ -1,6 +1,28 @@
 //! Words and pictures: the only module that knows how results and errors are told to people.
 
+#[cfg(feature = "cli")]
+mod collect;
+#[cfg(any(feature = "cli", feature = "mlx"))]
+mod failure;
+#[cfg(feature = "cli")]
+mod junit;
+#[cfg(any(feature = "cli", feature = "mlx"))]
+mod ladder;
+#[cfg(feature = "cli")]
+mod summary;
+
 use std::error::Error;
+
+#[cfg(feature = "cli")]
+pub(crate) use collect::Collected;
+#[cfg(any(feature = "cli", feature = "mlx"))]
+pub(crate) use failure::trial_text;
+#[cfg(feature = "cli")]
+pub(crate) use junit::junit;
+#[cfg(any(feature = "cli", feature = "mlx"))]
+pub(crate) use ladder::ladder;
+#[cfg(feature = "cli")]
+pub(crate) use summary::Summary;
 
 /// An error and its causes in one line, outermost first.
 pub fn error_chain(error: &dyn Error) -> String {

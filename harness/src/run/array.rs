@@ -40,7 +40,7 @@ pub(crate) fn mlx_message(text: &str) -> String {
 }
 
 /// The dtype of an array, in our words.
-pub fn dtype_of(array: &Array) -> Dtype {
+pub(super) fn dtype_of(array: &Array) -> Dtype {
     match array.dtype() {
         MlxDtype::Bool => Dtype::Bool,
         MlxDtype::Uint8 => Dtype::Uint8,
@@ -60,7 +60,7 @@ pub fn dtype_of(array: &Array) -> Dtype {
 }
 
 /// Evaluates `array` and copies it to the host in row-major order, whatever its strides are.
-pub fn to_host(array: &Array) -> Result<Tensor, ArrayError> {
+pub(super) fn to_host(array: &Array) -> Result<Tensor, ArrayError> {
     let dtype = dtype_of(array);
     let shape: Vec<usize> = array.shape().iter().map(|&length| length as usize).collect();
     let array = array.contiguous()?;
@@ -94,7 +94,7 @@ pub fn to_host(array: &Array) -> Result<Tensor, ArrayError> {
 }
 
 /// A new, evaluated array of the same elements, made on the calling thread.
-pub fn from_host(view: &TensorView<'_>) -> Result<Array, ArrayError> {
+pub(super) fn from_host(view: &TensorView<'_>) -> Result<Array, ArrayError> {
     let too_large = || ArrayError::TooLarge(view.shape().to_vec());
     let shape: Vec<i32> =
         view.shape().iter().map(|&d| i32::try_from(d)).collect::<Result<_, _>>().map_err(|_| too_large())?;

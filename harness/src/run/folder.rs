@@ -8,7 +8,6 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::weights::Audit;
 use crate::record::Record;
 
 /// One line of `records.jsonl`, in the order in which things happened.
@@ -37,6 +36,26 @@ pub(crate) struct End {
     pub(crate) unused_inputs: Vec<String>,
     /// What became of the weights, if the spec has any.
     pub(crate) weights: Option<Audit>,
+}
+
+/// What a port did with its weights. Anything but a count is a failure.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Audit {
+    /// How many were taken.
+    pub(crate) taken: usize,
+    /// Asked for, or expected by the spec, and not there.
+    pub(crate) missing: Vec<String>,
+    /// There, and never asked for.
+    pub(crate) unused: Vec<String>,
+    /// Of another shape than the module's parameter; the text says which.
+    pub(crate) misshapen: Vec<String>,
+}
+
+impl Audit {
+    /// Whether every weight was there, fitted, and was taken.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.missing.is_empty() && self.unused.is_empty() && self.misshapen.is_empty()
+    }
 }
 
 /// How the worker process ended, as its parent saw it.
@@ -85,10 +104,6 @@ impl Folder {
         Self(path)
     }
 
-    pub(crate) fn path(&self) -> &Path {
-        &self.0
-    }
-
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
@@ -96,6 +111,12 @@ impl Folder {
     /// Everything that the worker and the port printed.
     pub(crate) fn output(&self) -> PathBuf {
         self.file("output.log")
+    }
+
+    /// Where the actual of a failing checkpoint is kept.
+    pub(crate) fn actual(&self, checkpoint: &str, hit: u64) -> PathBuf {
+        let hit = if hit == 0 { String::new() } else { format!("@{hit}") };
+        self.file("actual").join(format!("{checkpoint}{hit}.npy"))
     }
 
     /// Waits until no other process works in this folder; the lock is held until the file is dropped.

@@ -28,10 +28,15 @@ impl Out {
         self.0.join("checksums.json")
     }
 
+    /// The folder of the run with that key, whether or not it is there.
+    pub(crate) fn run(&self, key: &str) -> PathBuf {
+        self.0.join("runs").join(key)
+    }
+
     /// The folder of the run with that key, made if need be, with `latest` pointing at it.
     pub(crate) fn start(&self, key: &str) -> Result<PathBuf, FolderError> {
         let runs = self.0.join("runs");
-        let folder = runs.join(key);
+        let folder = self.run(key);
         let failed = |source| FolderError::Write { path: folder.clone(), source };
         let is_new = !folder.is_dir();
         fs::create_dir_all(&folder).map_err(failed)?;
@@ -45,11 +50,6 @@ impl Out {
             prune(&runs, key).map_err(failed)?;
         }
         Ok(folder)
-    }
-
-    /// The folder of the newest run, if there is any.
-    pub(crate) fn latest(&self) -> Option<PathBuf> {
-        fs::canonicalize(self.0.join("runs/latest")).ok()
     }
 }
 
@@ -115,10 +115,10 @@ mod tests {
             fs::File::open(path).unwrap().set_modified(time).unwrap();
         }
         let runs = home.path().join("runs");
-        assert_eq!(out.latest().unwrap().file_name().unwrap(), "run12");
+        assert_eq!(fs::read_link(runs.join("latest")).unwrap(), Path::new("run12"));
         assert_eq!(fs::read_dir(&runs).unwrap().count(), KEPT + 1);
         assert!(!runs.join("run2").exists() && runs.join("run3").exists());
         assert_eq!(out.start("run5").unwrap(), runs.join("run5"));
-        assert_eq!(out.latest().unwrap().file_name().unwrap(), "run12", "a run that goes on is not a new one");
+        assert_eq!(fs::read_link(runs.join("latest")).unwrap(), Path::new("run12"), "a run that goes on is not a new one");
     }
 }

@@ -1,17 +1,39 @@
-//! Running a port: the worker process, its taps, and what it is given.
+//! Running a port: the worker process, its taps, and what a run leaves behind.
+//!
+//! What reads a run's folder builds without MLX, so that reports do; what runs a port needs the feature `mlx`.
 
+mod account;
+#[cfg(feature = "mlx")]
 mod array;
+#[cfg(feature = "mlx")]
+mod environment;
 mod folder;
+#[cfg(feature = "mlx")]
+mod judge;
+mod key;
+#[cfg(feature = "mlx")]
 mod launch;
+#[cfg(feature = "mlx")]
 mod observer;
+#[cfg(feature = "mlx")]
 mod port;
+#[cfg(feature = "mlx")]
 mod weights;
+#[cfg(feature = "mlx")]
 mod worker;
 
-pub use array::{ArrayError, dtype_of, from_host, to_host};
-pub(crate) use folder::{End, Exit, Folder, FolderError, Line, lock};
+pub(crate) use account::{Ending, FIXTURE, Obstacle, SPEC, Story, Verdict, WEIGHTS, account};
+#[cfg(feature = "mlx")]
+pub use array::ArrayError;
+pub(crate) use folder::{Exit, Folder, FolderError};
+pub(crate) use key::{Out, key};
+#[cfg(feature = "mlx")]
 pub(crate) use launch::{Job, WORKER, launch};
+#[cfg(feature = "mlx")]
 pub(crate) use port::Port;
+#[cfg(feature = "mlx")]
 pub use port::{PortResult, Run, RunError};
-pub use weights::{Audit, WeightSet};
+#[cfg(feature = "mlx")]
+pub use weights::WeightSet;
+#[cfg(feature = "mlx")]
 pub(crate) use worker::work;

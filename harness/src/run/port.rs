@@ -10,7 +10,8 @@ use serde::de::DeserializeOwned;
 use thiserror::Error;
 
 use super::array::{ArrayError, from_host};
-use super::weights::{Audit, WeightSet};
+use super::folder::Audit;
+use super::weights::WeightSet;
 use crate::golden::{FixtureError, FixtureSet};
 use crate::spec::Spec;
 

@@ -6,9 +6,9 @@ use std::rc::Rc;
 
 use mlx_rs::Array;
 use mlx_rs::module::ModuleParameters;
-use serde::{Deserialize, Serialize};
 
 use super::array::from_host;
+use super::folder::Audit;
 use super::port::RunError;
 use crate::golden::FixtureSet;
 use crate::spec::{Weights, did_you_mean};
@@ -28,26 +28,6 @@ struct Ledger {
     taken: BTreeSet<String>,
     missing: BTreeSet<String>,
     misshapen: BTreeMap<String, String>,
-}
-
-/// What a port did with its weights. Anything but a count is a failure.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Audit {
-    /// How many were taken.
-    pub taken: usize,
-    /// Asked for, or expected by the spec, and not there.
-    pub missing: Vec<String>,
-    /// There, and never asked for.
-    pub unused: Vec<String>,
-    /// Of another shape than the module's parameter; the text says which.
-    pub misshapen: Vec<String>,
-}
-
-impl Audit {
-    /// Whether every weight was there, fitted, and was taken.
-    pub fn is_clean(&self) -> bool {
-        self.missing.is_empty() && self.unused.is_empty() && self.misshapen.is_empty()
-    }
 }
 
 impl WeightSet {

@@ -166,6 +166,11 @@ impl Spec {
         self.checkpoints.iter().find(|checkpoint| checkpoint.name == name)
     }
 
+    /// Whether a run needs the fixture set at all: for inputs, weights or goldens.
+    pub fn needs_fixtures(&self) -> bool {
+        !self.inputs.is_empty() || self.weights.is_some() || self.checkpoints.iter().any(Checkpoint::needs_golden)
+    }
+
     /// Why the spec cannot run there; the first requirement that is not met.
     pub fn unmet(&self, host: &super::Host<'_>) -> Option<String> {
         self.requires.iter().find_map(|requirement| requirement.unmet(host))

@@ -40,6 +40,19 @@ pub struct Host<'a> {
     pub env: &'a dyn Fn(&str) -> bool,
 }
 
+impl Host<'static> {
+    /// This machine, and whether the fixture set in `folder` of `fixture_root` is on it.
+    pub fn here(fixture_root: &std::path::Path, folder: &str) -> Self {
+        Self {
+            os: std::env::consts::OS,
+            // Metal is the one GPU backend that mlx-rs can be built with; asking MLX itself would start it.
+            gpu: std::env::consts::OS == "macos",
+            fixtures: fixture_root.join(folder).is_dir(),
+            env: &|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()),
+        }
+    }
+}
+
 impl Requirement {
     /// Why it is not met there, or `None` when it is.
     pub fn unmet(&self, host: &Host<'_>) -> Option<String> {

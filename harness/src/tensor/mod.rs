@@ -4,6 +4,7 @@
 //! header claims is checked against the file before anything is allocated for it.
 
 mod atomic;
+mod cast;
 mod dtype;
 mod error;
 mod file;
@@ -18,6 +19,7 @@ mod view;
 mod write;
 
 pub(crate) use atomic::write_atomically;
+pub use cast::{CastError, cast};
 pub use dtype::Dtype;
 pub use error::{Place, TensorError};
 pub use file::TensorFile;

@@ -1,0 +1,123 @@
+//! What a failing test says: which tensor, by how much, how widespread, what next.
+
+use std::fmt::Write as _;
+
+use crate::Class;
+use crate::compare::Gate;
+use crate::record::Record;
+use crate::run::{Ending, Verdict};
+use crate::spec::Spec;
+
+/// The text of a failing trial of `spec`; empty for one that did not fail.
+pub(crate) fn trial_text(spec: &Spec, ending: &Ending) -> String {
+    let Verdict::Failed { class, line, more } = &ending.verdict else { return String::new() };
+    let full = format!("{}::{}", spec.id, ending.name);
+    let mut text = format!("{full}: {}\n", headline(*class));
+    let mut row = |label: &str, value: &str| {
+        let _ = writeln!(text, "  {label:<9}{value}");
+    };
+    match &ending.record {
+        Some(record) => tensor_rows(record, *class, line, &mut row),
+        None => row("what", line),
+    }
+    if let Some(path) = &ending.actual {
+        row("actual", &path.display().to_string());
+    }
+    if let Some(why) = spec.checkpoint(&ending.name).and_then(|checkpoint| checkpoint.why.as_deref()) {
+        row("why", why);
+    }
+    row("rerun", &format!("cargo test --test parity -- --exact {full}"));
+    if let Some(more) = more {
+        let _ = writeln!(text, "\n{more}");
+    }
+    text
+}
+
+/// A failure's class in a few words.
+fn headline(class: Class) -> &'static str {
+    match class {
+        Class::Spec => "the spec cannot be used",
+        Class::Missing => "the golden is missing",
+        Class::Stale => "the golden is stale",
+        Class::Corrupt => "the fixtures cannot be trusted",
+        Class::Crash => "crash",
+        Class::Unreached => "never reached",
+        Class::Hits => "wrong number of hits",
+        Class::Shape => "shape differs",
+        Class::Dtype => "dtype differs",
+        Class::Finite => "NaN or infinity differs",
+        Class::Untestable => "untestable",
+        Class::Value => "value differs",
+        Class::Range => "out of range",
+        Class::Unused => "an input is never used",
+        Class::Weights => "weights differ",
+        Class::Random => "random numbers were drawn",
+        Class::Stats => "stats changed",
+    }
+}
+
+fn tensor_rows(record: &Record, class: Class, line: &str, row: &mut impl FnMut(&str, &str)) {
+    if let Some(actual) = &record.actual {
+        row("tensor", &format!("{} {:?}", actual.dtype, actual.shape));
+    }
+    let difference = record.metrics.as_ref().and_then(|metrics| metrics.difference.as_ref());
+    match difference.filter(|_| matches!(class, Class::Value | Class::Finite)) {
+        Some(difference) => {
+            if let Some(worst) = difference.worst.first() {
+                let times = worst.used.map(|used| format!(" ({} the bound)", multiple(used))).unwrap_or_default();
+                row(
+                    "worst",
+                    &format!(
+                        "{:?}: expected {}, actual {}, off by {:.2e}{times}",
+                        worst.index, worst.expected, worst.actual, worst.distance
+                    ),
+                );
+            }
+            let elements = record.metrics.as_ref().map_or(0, |metrics| metrics.elements);
+            let outside = difference.mismatched.unwrap_or(difference.nonfinite_mismatched);
+            row("outside", &format!("{outside} of {elements} elements{}", gate(record)));
+            row(
+                "overall",
+                &format!(
+                    "rms {:.2e}, mean {:.2e}, cosine {:.6}, range x{:.3}, exact {:.1} %",
+                    difference.rms,
+                    difference.mean_abs,
+                    difference.cosine,
+                    difference.range_ratio,
+                    100.0 * difference.exact_fraction
+                ),
+            );
+            if let Some(times) = &difference.times_floor {
+                let (rms, max) = (multiple(times.rms), multiple(times.max));
+                row("floor", &format!("rms {rms}, max {max} the reference's own distance from float64"));
+            }
+        }
+        None => row("what", line),
+    }
+    if let Some(place) = &record.location {
+        row("tap", &format!("{}:{}", place.file, place.line));
+    }
+}
+
+/// The gate as the spec has it.
+fn gate(record: &Record) -> String {
+    match &record.gate {
+        Some(Gate::Tolerance { rtol, atol, policy: Some(policy) }) => {
+            format!("; policy `{policy}` (atol {atol:e}, rtol {rtol:e})")
+        }
+        Some(Gate::Tolerance { rtol, atol, policy: None }) => format!("; atol {atol:e}, rtol {rtol:e}"),
+        Some(Gate::Noise { k }) => format!("; noise {k}"),
+        None => String::new(),
+    }
+}
+
+/// A multiple that stays short whether it is 0.02 or 400000.
+pub(crate) fn multiple(value: f64) -> String {
+    match value {
+        value if !value.is_finite() => format!("{value}x"),
+        value if value >= 9999.5 => format!("{value:.1e}x"),
+        value if value >= 99.95 => format!("{value:.0}x"),
+        value if value >= 9.995 => format!("{value:.1}x"),
+        value => format!("{value:.2}x"),
+    }
+}

@@ -1,0 +1,65 @@
+//! JUnit's XML, which CI systems read: a suite a spec, a case a trial.
+
+use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
+
+use super::collect::{Collected, Fate};
+use super::failure::trial_text;
+use crate::run::{Ending, Verdict};
+use crate::spec::Spec;
+
+/// The run as JUnit XML.
+pub(crate) fn junit(run: &Collected) -> Result<String, quick_junit::SerializeError> {
+    let mut report = Report::new("parity");
+    for error in &run.broken {
+        report.add_test_suite(single(&error.id, failure("spec", &error.to_string())));
+    }
+    for (spec, fate) in &run.specs {
+        match fate {
+            Fate::Ran(endings) => {
+                let mut suite = TestSuite::new(spec.id.as_str());
+                suite.add_test_cases(endings.iter().map(|ending| case(spec, ending)));
+                report.add_test_suite(suite);
+            }
+            Fate::Ignored(reason) => {
+                let mut status = TestCaseStatus::skipped();
+                status.set_message(reason.as_str());
+                report.add_test_suite(single(&spec.id, status));
+            }
+            Fate::Unreadable(problem) => {
+                report.add_test_suite(single(&spec.id, failure("crash", problem)));
+            }
+            Fate::NotRun => {}
+        }
+    }
+    report.to_string()
+}
+
+fn single(id: &str, status: TestCaseStatus) -> TestSuite {
+    let mut suite = TestSuite::new(id);
+    suite.add_test_case(TestCase::new("spec", status));
+    suite
+}
+
+fn failure(class: &str, text: &str) -> TestCaseStatus {
+    let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+    status.set_type(class).set_message(text.lines().next().unwrap_or_default()).set_description(text);
+    status
+}
+
+fn case(spec: &Spec, ending: &Ending) -> TestCase {
+    let status = match &ending.verdict {
+        Verdict::Passed => TestCaseStatus::success(),
+        Verdict::NotGated(_) => {
+            let mut status = TestCaseStatus::skipped();
+            status.set_message("measured, not gated");
+            status
+        }
+        Verdict::Failed { class, .. } => failure(class.name(), &trial_text(spec, ending)),
+    };
+    let mut case = TestCase::new(ending.name.as_str(), status);
+    case.set_classname(spec.id.as_str());
+    if let Some(record) = &ending.record {
+        case.set_time(std::time::Duration::from_secs_f64(record.millis.max(0.0) / 1e3));
+    }
+    case
+}

@@ -1,0 +1,40 @@
+//! The counts of a run, in which everything that was declared is somewhere.
+
+use std::fmt;
+
+use crate::run::{Ending, Verdict};
+
+/// How many trials ended how.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Summary {
+    pub(crate) passed: usize,
+    pub(crate) failed: usize,
+    pub(crate) ignored: usize,
+    pub(crate) not_gated: usize,
+    pub(crate) specs: usize,
+}
+
+impl Summary {
+    /// Counts the trials of one spec that ran.
+    pub(crate) fn add(&mut self, endings: &[Ending]) {
+        self.specs += 1;
+        for ending in endings {
+            match ending.verdict {
+                Verdict::Passed => self.passed += 1,
+                Verdict::NotGated(_) => self.not_gated += 1,
+                Verdict::Failed { .. } => self.failed += 1,
+            }
+        }
+    }
+}
+
+/// `512 passed, 0 failed, 0 ignored, 12 specs`, with those that are not gated where there are any.
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} passed, {} failed, {} ignored, ", self.passed, self.failed, self.ignored)?;
+        if self.not_gated > 0 {
+            write!(f, "{} not gated, ", self.not_gated)?;
+        }
+        write!(f, "{} {}", self.specs, if self.specs == 1 { "spec" } else { "specs" })
+    }
+}

@@ -1,0 +1,173 @@
+//! The verdict on one tap: which golden, made how into the port's shape and dtype, compared by which rule.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use crate::Class;
+use crate::compare::{self, Floor, Outcome, Rule};
+use crate::golden::FixtureSet;
+use crate::record;
+use crate::report::error_chain;
+use crate::spec::{Checkpoint, Dim, Spec};
+use crate::tensor::{self, Tensor, TensorView};
+
+/// What came of one comparison.
+pub(super) struct Judged {
+    pub(super) outcome: Outcome,
+    /// What the actual was compared with, if it came to that.
+    pub(super) expected: Option<record::Tensor>,
+    pub(super) floor: Option<Floor>,
+}
+
+impl Judged {
+    fn of(expected: &TensorView<'_>, actual: &Tensor, rule: &Rule) -> Self {
+        let outcome = compare::compare(expected, &actual.view(), rule);
+        Self { outcome, expected: Some(expected.into()), floor: rule.floor }
+    }
+
+    fn failed(class: Class, detail: String) -> Self {
+        Outcome { class: Some(class), detail, metrics: None }.into()
+    }
+}
+
+impl From<Outcome> for Judged {
+    fn from(outcome: Outcome) -> Self {
+        Self { outcome, expected: None, floor: None }
+    }
+}
+
+/// Judges the taps of one run against its spec and goldens.
+pub(super) struct Judge {
+    spec: Rc<Spec>,
+    fixtures: Option<Rc<FixtureSet>>,
+    /// Index in the spec of every checkpoint that is looked at.
+    index: HashMap<String, usize>,
+    /// Lengths that named dims were first met with, and where.
+    dims: HashMap<String, (usize, String)>,
+    /// Actuals that a later checkpoint is compared with.
+    kept: HashMap<String, Tensor>,
+}
+
+impl Judge {
+    pub(super) fn new(spec: Rc<Spec>, fixtures: Option<Rc<FixtureSet>>, level: u8) -> Self {
+        let index = spec
+            .checkpoints
+            .iter()
+            .enumerate()
+            .filter(|(_, checkpoint)| checkpoint.level <= level)
+            .map(|(index, checkpoint)| (checkpoint.name.clone(), index))
+            .collect();
+        Self { spec, fixtures, index, dims: HashMap::new(), kept: HashMap::new() }
+    }
+
+    /// The checkpoint of that name, if the spec asks for it at the level of the run.
+    pub(super) fn checkpoint(&self, name: &str) -> Option<Checkpoint> {
+        self.index.get(name).map(|&index| self.spec.checkpoints[index].clone())
+    }
+
+    /// Compares what the tap of `checkpoint` held at its hit number `hit`, from 0.
+    pub(super) fn judge(&mut self, checkpoint: &Checkpoint, hit: u64, actual: &Tensor) -> Judged {
+        let judged = match self.check_shape(checkpoint, actual) {
+            Ok(()) => self.compare(checkpoint, hit, actual),
+            Err(problem) => Judged::failed(Class::Shape, problem),
+        };
+        let name = checkpoint.name.as_str();
+        if self.spec.checkpoints.iter().any(|other| other.against.as_deref() == Some(name)) {
+            self.kept.insert(hit_name(name, hit).into_owned(), actual.clone());
+        }
+        judged
+    }
+
+    fn compare(&self, checkpoint: &Checkpoint, hit: u64, actual: &Tensor) -> Judged {
+        let mut rule = checkpoint.rule();
+        if let Some(other) = &checkpoint.against {
+            let Some(expected) = self.kept.get(&*hit_name(other, hit)) else {
+                let problem = format!("`{other}`, which this is compared with, was not met before it");
+                return Judged::failed(Class::Unreached, problem);
+            };
+            return Judged::of(&expected.view(), actual, &rule);
+        }
+        if !checkpoint.needs_golden() {
+            return match checkpoint.dtype {
+                Some(dtype) if dtype != actual.dtype() => {
+                    let found = actual.dtype();
+                    Judged::failed(Class::Dtype, format!("the spec declares {dtype}, but the port produced {found}"))
+                }
+                _ => compare::examine(&actual.view(), &rule).into(),
+            };
+        }
+        let Some(fixtures) = &self.fixtures else {
+            return Judged::failed(Class::Missing, "the spec has no fixtures".to_owned());
+        };
+        let golden = match fixtures.golden(&hit_name(&checkpoint.name, hit)) {
+            Ok(golden) => golden,
+            Err(error) => return Judged::failed(error.class(), error_chain(&error)),
+        };
+        rule.floor = golden.floor;
+        let cast;
+        let mut expected = match as_the_port_has_it(golden.tensor.view(), checkpoint) {
+            Ok(expected) => expected,
+            Err(problem) => return Judged::failed(Class::Spec, problem),
+        };
+        if let Some(dtype) = checkpoint.cast {
+            match tensor::cast(&expected, dtype) {
+                Ok(tensor) => cast = tensor,
+                Err(error) => return Judged::failed(Class::Spec, format!("`cast`: {error}")),
+            }
+            expected = cast.view();
+        }
+        if let Some(declared) = checkpoint.dtype.filter(|&declared| declared != expected.dtype()) {
+            let problem = format!("the spec declares {declared}, but the golden is {}", expected.dtype());
+            return Judged::failed(Class::Spec, problem);
+        }
+        Judged::of(&expected, actual, &rule)
+    }
+
+    /// Holds the actual's shape against the declared one; a named dim is bound where it is first met.
+    fn check_shape(&mut self, checkpoint: &Checkpoint, actual: &Tensor) -> Result<(), String> {
+        let Some(declared) = &checkpoint.shape else { return Ok(()) };
+        let found = actual.shape();
+        let text = || {
+            let dims: Vec<String> = declared
+                .iter()
+                .map(|dim| match dim {
+                    Dim::Fixed(length) => length.to_string(),
+                    Dim::Named(name) => name.clone(),
+                })
+                .collect();
+            format!("the spec declares [{}], but the port produced {found:?}", dims.join(", "))
+        };
+        if declared.len() != found.len() {
+            return Err(text());
+        }
+        for (dim, &length) in declared.iter().zip(found) {
+            match dim {
+                Dim::Fixed(wanted) if *wanted == length => {}
+                Dim::Fixed(_) => return Err(text()),
+                Dim::Named(name) => {
+                    let (bound, place) =
+                        self.dims.entry(name.clone()).or_insert_with(|| (length, checkpoint.name.clone()));
+                    if *bound != length {
+                        return Err(format!("{}, and `{name}` was {bound} at `{place}`", text()));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The golden's name for a hit: `name`, then `name@1`.
+fn hit_name(name: &str, hit: u64) -> Cow<'_, str> {
+    if hit == 0 { name.into() } else { format!("{name}@{hit}").into() }
+}
+
+/// The golden with the changes that the spec declares, and no others.
+fn as_the_port_has_it<'a>(golden: TensorView<'a>, checkpoint: &Checkpoint) -> Result<TensorView<'a>, String> {
+    let golden = golden.squeeze(&checkpoint.squeeze).map_err(|error| format!("`squeeze`: {error}"))?;
+    match &checkpoint.layout {
+        Some(axes) => golden.permute(axes).map_err(|error| format!("`layout`: {error}")),
+        None => Ok(golden),
+    }
+}

@@ -1,0 +1,187 @@
+//! What happens at a tap: evaluate, copy, compare, record, and only then let the port go on.
+
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
+use std::panic::Location;
+use std::rc::Rc;
+use std::time::Instant;
+
+use mlx_parity_tap::Driver;
+use mlx_rs::{Array, error::Exception, memory};
+
+use super::array::to_host;
+use super::folder::{Folder, FolderError, Line, Writer};
+use super::judge::{Judge, Judged};
+use super::launch::Job;
+use crate::golden::FixtureSet;
+use crate::record::{self, Record, SCHEMA, Status, Verdict};
+use crate::report::error_chain;
+use crate::spec::Spec;
+use crate::tensor::{Tensor, write_npy};
+
+/// The driver of one run.
+pub(super) struct Observer {
+    spec: String,
+    judge: Judge,
+    folder: Folder,
+    log: Rc<RefCell<Log>>,
+    /// How often each name was met.
+    hits: HashMap<String, u64>,
+    sequence: u64,
+    /// When the port went on after the last tap.
+    clock: Instant,
+    /// Declared names that still have to be met before the port may be stopped; nothing: it runs to its end.
+    wanted: Option<HashMap<String, u64>>,
+}
+
+/// The lines of a run and what must be known when the port is back.
+pub(super) struct Log {
+    writer: Writer,
+    undeclared: BTreeSet<String>,
+    stopped: bool,
+}
+
+impl Log {
+    pub(super) fn write(&mut self, line: &Line) -> Result<(), FolderError> {
+        self.writer.write(line)
+    }
+
+    /// Whether the port was stopped on purpose.
+    pub(super) fn stopped(&self) -> bool {
+        self.stopped
+    }
+}
+
+impl Observer {
+    pub(super) fn start(
+        job: &Job,
+        spec: Rc<Spec>,
+        fixtures: Option<Rc<FixtureSet>>,
+    ) -> Result<Self, FolderError> {
+        let writer = Writer::create(&job.folder)?;
+        let log = Log { writer, undeclared: BTreeSet::new(), stopped: false };
+        let wanted = job.until.as_ref().map(|names| {
+            names.iter().filter_map(|name| Some((name.clone(), spec.checkpoint(name)?.hits.into()))).collect()
+        });
+        Ok(Self {
+            spec: spec.id.clone(),
+            judge: Judge::new(spec, fixtures, job.level),
+            folder: job.folder.clone(),
+            log: Rc::new(RefCell::new(log)),
+            hits: HashMap::new(),
+            sequence: 0,
+            clock: Instant::now(),
+            wanted,
+        })
+    }
+
+    /// The log, which outlives the observer.
+    pub(super) fn log(&self) -> Rc<RefCell<Log>> {
+        Rc::clone(&self.log)
+    }
+
+    fn observe(
+        &mut self,
+        name: &str,
+        array: &Array,
+        place: &'static Location<'static>,
+    ) -> Result<(), Exception> {
+        let count = self.hits.entry(name.to_owned()).or_insert(0);
+        let hit = *count;
+        *count += 1;
+        let Some(checkpoint) = self.judge.checkpoint(name) else { return self.note_undeclared(name) };
+        array.eval().map_err(|error| in_transform(name, error))?;
+        let millis = self.clock.elapsed().as_secs_f64() * 1e3;
+        let actual = to_host(array).map_err(|error| Exception::custom(format!("tap `{name}`: {error}")))?;
+        let Judged { outcome, expected, floor } = self.judge.judge(&checkpoint, hit, &actual);
+        let record = Record {
+            schema: SCHEMA,
+            spec: self.spec.clone(),
+            checkpoint: checkpoint.name,
+            hit,
+            sequence: self.sequence,
+            level: checkpoint.level.into(),
+            stage: checkpoint.stage.map(|stage| stage.name().to_owned()),
+            verdict: Verdict::of(&outcome, checkpoint.gated),
+            expected,
+            actual: Some((&actual.view()).into()),
+            gate: checkpoint.gate,
+            floor,
+            metrics: outcome.metrics,
+            location: Some(record::Location { file: place.file().to_owned(), line: place.line() }),
+            millis,
+            memory: memory_now(),
+            injected: false,
+        };
+        self.sequence += 1;
+        if record.verdict.status == Status::Fail {
+            self.keep(&record, &actual);
+        }
+        self.write(&Line::Checkpoint(Box::new(record)))?;
+        self.stop_if_done(name, hit + 1)?;
+        // What we did here is not the port's time.
+        self.clock = Instant::now();
+        Ok(())
+    }
+
+    /// Keeps the actual of a failure beside the records, for a closer look.
+    fn keep(&self, record: &Record, actual: &Tensor) {
+        let path = self.folder.actual(&record.checkpoint, record.hit);
+        let made = path.parent().map_or(Ok(()), std::fs::create_dir_all).map_err(|error| error.to_string());
+        let kept = made.and_then(|()| write_npy(&path, &actual.view()).map_err(|error| error_chain(&error)));
+        if let Err(problem) = kept {
+            eprintln!("the actual of `{}` could not be kept: {problem}", record.checkpoint);
+        }
+    }
+
+    fn note_undeclared(&self, name: &str) -> Result<(), Exception> {
+        let is_new = self.log.borrow_mut().undeclared.insert(name.to_owned());
+        if is_new { self.write(&Line::Undeclared { name: name.to_owned() }) } else { Ok(()) }
+    }
+
+    fn write(&self, line: &Line) -> Result<(), Exception> {
+        self.log.borrow_mut().write(line).map_err(|error| Exception::custom(error_chain(&error)))
+    }
+
+    /// Ends the forward pass by an error of the tap once everything that anyone asked for was met.
+    fn stop_if_done(&mut self, name: &str, met: u64) -> Result<(), Exception> {
+        let Some(wanted) = &mut self.wanted else { return Ok(()) };
+        if wanted.get(name).is_some_and(|&hits| met >= hits) {
+            wanted.remove(name);
+        }
+        if !wanted.is_empty() {
+            return Ok(());
+        }
+        self.log.borrow_mut().stopped = true;
+        Err(Exception::custom("stopped: no later checkpoint was asked for"))
+    }
+}
+
+impl Driver for Observer {
+    fn tap(
+        &mut self,
+        name: &str,
+        array: Array,
+        place: &'static Location<'static>,
+    ) -> Result<Array, Exception> {
+        self.observe(name, &array, place)?;
+        Ok(array)
+    }
+}
+
+fn memory_now() -> Option<record::Memory> {
+    let (active, peak) = (memory::active_memory().ok()?, memory::peak_memory().ok()?);
+    Some(record::Memory { active_bytes: active as u64, peak_bytes: peak as u64 })
+}
+
+/// MLX only says that it cannot evaluate during a transformation; the porter needs to know which tap and what to do.
+fn in_transform(name: &str, error: Exception) -> Exception {
+    let what = super::array::mlx_message(error.what());
+    if what.contains("during function transformations") {
+        return Exception::custom(format!(
+            "tap `{name}` is inside a function that is compiled or differentiated, where nothing can be evaluated: \
+             call it without `compile` in the parity run"
+        ));
+    }
+    Exception::custom(format!("tap `{name}` could not be evaluated: {what}"))
+}

@@ -1,0 +1,104 @@
+//! The worker: this same test binary, started again for one spec, with MLX on its main thread.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::process::ExitCode;
+use std::rc::Rc;
+
+use mlx_parity_tap::drive;
+use mlx_rs::{Device, DeviceType};
+
+use super::array::mlx_message;
+use super::environment::Environment;
+use super::folder::{End, Line};
+use super::launch::Job;
+use super::observer::Observer;
+use super::port::{Port, Run};
+use crate::golden::FixtureSet;
+use crate::report::error_chain;
+use crate::spec::{self, Spec, Specs};
+
+/// Does the job at `path` and ends; what it found is in the job's folder. Anything that goes wrong before the port
+/// runs is printed, which the parent finds in `output.log`.
+pub(crate) fn work(path: &Path, ports: &BTreeMap<String, Port>) -> ExitCode {
+    end_with_parent();
+    match run(path, ports) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("{problem}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(path: &Path, ports: &BTreeMap<String, Port>) -> Result<(), String> {
+    let text = std::fs::read(path).map_err(|error| format!("cannot read `{}`: {error}", path.display()))?;
+    let job: Job = serde_json::from_slice(&text).map_err(|error| format!("`{}`: {error}", path.display()))?;
+    let spec = Rc::new(Specs::load_one(&job.spec_root, &job.spec).map_err(|error| error.to_string())?);
+    let port = ports.get(&spec.port).ok_or_else(|| format!("no port `{}` is registered", spec.port))?;
+    let fixtures = match spec.needs_fixtures() {
+        true => {
+            let set = FixtureSet::open(&job.fixture_root, &spec.fixtures).map_err(|error| error_chain(&error))?;
+            Some(Rc::new(set))
+        }
+        false => None,
+    };
+    let device = choose_device(&spec)?;
+    job.folder.write_json("run.json", &Environment::of(&job, &device)).map_err(|error| error_chain(&error))?;
+
+    let run = Run::new(Rc::clone(&spec), fixtures.clone()).map_err(|error| error_chain(&error))?;
+    let observer = Observer::start(&job, Rc::clone(&spec), fixtures).map_err(|error| error_chain(&error))?;
+    let log = observer.log();
+    // A panic is one more way for a port to fail, and what it had reached still counts.
+    let outcome = catch_unwind(AssertUnwindSafe(|| drive(Box::new(observer), || port(&run)).0));
+    let error = match outcome {
+        Ok(Ok(())) => None,
+        Ok(Err(error)) => Some(mlx_message(&error_chain(&*error))),
+        Err(panic) => Some(format!("panicked: {}", panic_message(&*panic))),
+    };
+    let stopped = log.borrow().stopped();
+    let end = End {
+        error: error.filter(|_| !stopped),
+        stopped,
+        unused_inputs: if stopped { Vec::new() } else { run.unused_inputs() },
+        weights: run.audit(),
+    };
+    log.borrow_mut().write(&Line::End(end)).map_err(|error| error_chain(&error))
+}
+
+/// Makes the spec's device the default one, and says which it is.
+fn choose_device(spec: &Spec) -> Result<String, String> {
+    // The first call into MLX must be one that installs mlx-rs's error handler: MLX's own ends the process.
+    let default = Device::try_default().map_err(|error| mlx_message(error.what()))?;
+    let kind = match spec.device {
+        spec::Device::Default => default.get_type().map_err(|error| mlx_message(error.what()))?,
+        spec::Device::Cpu => DeviceType::Cpu,
+        spec::Device::Gpu => DeviceType::Gpu,
+    };
+    Device::set_default(&Device::new(kind, 0));
+    Ok(match kind {
+        DeviceType::Cpu => "cpu".to_owned(),
+        DeviceType::Gpu => "gpu".to_owned(),
+    })
+}
+
+/// Ends this process as soon as the parent's end of our standard input is gone, whatever the port is doing.
+fn end_with_parent() {
+    std::thread::spawn(|| {
+        let mut stdin = std::io::stdin().lock();
+        while matches!(stdin.read(&mut [0; 64]), Ok(1..)) {}
+        // Not `exit`: its handlers would run beside an MLX that is still at work.
+        std::process::abort();
+    });
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("without a message")
+}

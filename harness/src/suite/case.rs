@@ -1,0 +1,143 @@
+//! One spec of a suite: run at most once, however many of its trials ask.
+
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use crate::Class;
+use crate::golden::{ChecksumMemory, FixtureSet};
+use crate::report::error_chain;
+use crate::run::{Ending, Exit, Folder, FolderError, Job, Obstacle, Out, Story, account, launch};
+use crate::spec::Spec;
+
+/// What all cases of a suite share.
+#[derive(Debug)]
+pub(super) struct Home {
+    pub(super) root: PathBuf,
+    pub(super) spec_root: PathBuf,
+    pub(super) fixture_root: PathBuf,
+    pub(super) out: Out,
+    /// The key of this run, and whether other processes take part in it.
+    pub(super) key: String,
+    pub(super) shared: bool,
+}
+
+/// A spec with the settings of this run.
+#[derive(Debug)]
+pub(super) struct Case {
+    home: Arc<Home>,
+    pub(super) spec: Spec,
+    pub(super) level: u8,
+    /// What is wrong with the spec itself that only the suite can know: its port is not registered.
+    pub(super) unusable: Option<String>,
+    /// The checkpoints that were asked for, when those are not all.
+    wanted: OnceLock<Vec<String>>,
+    endings: OnceLock<Result<Vec<Ending>, String>>,
+}
+
+impl Case {
+    pub(super) fn new(home: Arc<Home>, spec: Spec, level: u8, unusable: Option<String>) -> Self {
+        Self { home, spec, level, unusable, wanted: OnceLock::new(), endings: OnceLock::new() }
+    }
+
+    /// Lets the port be stopped once these checkpoints were met.
+    pub(super) fn stop_after(&self, checkpoints: Vec<String>) {
+        let _ = self.wanted.set(checkpoints);
+    }
+
+    /// How the trial of that name ended; the first caller runs the spec, the others wait for it.
+    pub(super) fn ending(&self, name: &str) -> Result<&Ending, String> {
+        let endings = self.endings().as_ref().map_err(Clone::clone)?;
+        endings
+            .iter()
+            .find(|ending| ending.name == name)
+            .ok_or_else(|| format!("the accounts of `{}` have no `{name}`; please report this", self.spec.id))
+    }
+
+    /// How all trials ended, if any of them was asked for.
+    pub(super) fn ended(&self) -> Option<&Result<Vec<Ending>, String>> {
+        self.endings.get()
+    }
+
+    fn endings(&self) -> &Result<Vec<Ending>, String> {
+        self.endings.get_or_init(|| {
+            let story = self.story().map_err(|error| error_chain(&error))?;
+            Ok(account(&self.spec, self.level, &story))
+        })
+    }
+
+    /// Runs the spec, or waits for the process that does, and reads what it left.
+    fn story(&self) -> Result<Story, FolderError> {
+        let run = self.home.out.start(&self.home.key)?;
+        let folder = Folder::create(run.join(&self.spec.id))?;
+        let _held = folder.lock()?;
+        // A retry of nextest is a new attempt at the same run; everything else that was started is not repeated.
+        let retry = std::env::var("NEXTEST_ATTEMPT").is_ok_and(|attempt| attempt != "1");
+        if let Some(story) = Story::read(&folder)?.filter(|story| !(retry && story.crashed())) {
+            return Ok(story);
+        }
+        let exit = if self.home.shared && !retry && folder.file("started").exists() {
+            Exit::Abandoned
+        } else {
+            folder.write_json("started", &std::process::id())?;
+            self.run(&folder)?
+        };
+        folder.write_json("exit.json", &exit)?;
+        Story::read(&folder)?.ok_or_else(|| FolderError::Read {
+            path: folder.file("exit.json"),
+            source: std::io::ErrorKind::NotFound.into(),
+        })
+    }
+
+    fn run(&self, folder: &Folder) -> Result<Exit, FolderError> {
+        let obstacles = self.obstacles();
+        folder.write_json("obstacles.json", &obstacles)?;
+        if !obstacles.is_empty() {
+            return Ok(Exit::NotStarted("see obstacles.json".into()));
+        }
+        let job = Job {
+            spec: self.spec.id.clone(),
+            spec_root: self.home.spec_root.clone(),
+            fixture_root: self.home.fixture_root.clone(),
+            folder: folder.clone(),
+            level: self.level,
+            until: self.wanted.get().cloned().filter(|_| !self.home.shared),
+        };
+        Ok(launch(&job, self.spec.timeout, &self.home.out.device()))
+    }
+
+    /// What makes running pointless: an unusable spec, or fixtures that cannot be trusted.
+    fn obstacles(&self) -> Vec<Obstacle> {
+        if let Some(text) = &self.unusable {
+            return vec![Obstacle { class: Class::Spec, text: text.clone() }];
+        }
+        if !self.spec.needs_fixtures() {
+            return Vec::new();
+        }
+        let set = match FixtureSet::open(&self.home.fixture_root, &self.spec.fixtures) {
+            Ok(set) => set,
+            Err(error) => return vec![Obstacle { class: error.class(), text: error_chain(&error) }],
+        };
+        if let Some(reference) = &self.spec.reference {
+            let script = self.home.root.join(&reference.script);
+            let bytes = match std::fs::read(&script) {
+                Ok(bytes) => bytes,
+                Err(error) => {
+                    let text = format!("the reference's script `{}` cannot be read: {error}", script.display());
+                    return vec![Obstacle { class: Class::Missing, text }];
+                }
+            };
+            if let Err(error) = set.check_fresh(&reference.to_json(), &bytes) {
+                return vec![Obstacle { class: error.class(), text: error_chain(&error) }];
+            }
+        }
+        let mut memory = ChecksumMemory::load(self.home.out.checksums());
+        let problems = set.verify(&mut memory);
+        if let Err(error) = memory.save() {
+            eprintln!("what was verified could not be remembered: {error}");
+        }
+        problems
+            .iter()
+            .map(|error| Obstacle { class: error.class(), text: error_chain(error) })
+            .collect()
+    }
+}

@@ -1,0 +1,68 @@
+//! Specs become tests: one libtest-mimic trial a checkpoint, known before anything runs.
+
+mod case;
+mod settings;
+mod trials;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use libtest_mimic::Arguments;
+
+use crate::run::{Port, PortResult, Run, WORKER, work};
+
+/// A parity suite: where specs and fixtures are, and the ports that they name.
+///
+/// ```no_run
+/// use std::process::ExitCode;
+///
+/// use mlx_parity::Suite;
+///
+/// fn main() -> ExitCode {
+///     Suite::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."), "parity-specs", "fixtures")
+///         .port("double", |run| {
+///             mlx_parity_tap::tap("out", run.input("x")? * 2)?;
+///             Ok(())
+///         })
+///         .main()
+/// }
+/// ```
+pub struct Suite {
+    root: PathBuf,
+    spec_root: PathBuf,
+    fixture_root: PathBuf,
+    ports: BTreeMap<String, Port>,
+}
+
+impl Suite {
+    /// A suite over the specs and the fixtures in these two folders of `root`.
+    ///
+    /// `PARITY_FIXTURES` names another fixture root, for sets that are too large for the repository.
+    pub fn new(root: impl AsRef<Path>, specs: impl AsRef<Path>, fixtures: impl AsRef<Path>) -> Self {
+        let root = root.as_ref().canonicalize().unwrap_or_else(|_| root.as_ref().to_owned());
+        let fixture_root =
+            std::env::var_os("PARITY_FIXTURES").map_or_else(|| root.join(fixtures), PathBuf::from);
+        Self { spec_root: root.join(specs), fixture_root, root, ports: BTreeMap::new() }
+    }
+
+    /// Registers the port that specs name as `name`. The closure builds the model and runs its forward pass once.
+    pub fn port(
+        mut self,
+        name: impl Into<String>,
+        port: impl Fn(&Run) -> PortResult + Send + Sync + 'static,
+    ) -> Self {
+        self.ports.insert(name.into(), Box::new(port));
+        self
+    }
+
+    /// Runs as libtest would, with its arguments and its exit codes: 0 when all passed, 101 when any failed.
+    ///
+    /// When the process was started as a worker, it runs that one spec instead.
+    pub fn main(self) -> ExitCode {
+        match std::env::var_os(WORKER) {
+            Some(job) => work(Path::new(&job), &self.ports),
+            None => trials::run(&self, &Arguments::from_args()),
+        }
+    }
+}
