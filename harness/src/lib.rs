@@ -2,6 +2,7 @@
 
 mod class;
 pub mod compare;
+pub mod record;
 pub mod tensor;
 
 pub use class::Class;
