@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::number;
+
 /// How far an actual may be from its golden.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -9,8 +11,10 @@ pub enum Gate {
     /// `|actual - expected| <= atol + rtol * |expected|` for every element, as numpy means it.
     Tolerance {
         /// Relative part, times the expected value.
+        #[serde(with = "number")]
         rtol: f64,
         /// Absolute part.
+        #[serde(with = "number")]
         atol: f64,
         /// The policy that these numbers came from, when they were not written in the spec itself.
         policy: Option<String>,
@@ -20,6 +24,7 @@ pub enum Gate {
     /// `max |actual - expected| <= k * max(floor.max, eps * absmax(expected))`.
     Noise {
         /// Multiples of the floor that are allowed.
+        #[serde(with = "number")]
         k: f64,
     },
 }
@@ -29,8 +34,10 @@ pub enum Gate {
 #[serde(deny_unknown_fields)]
 pub struct Floor {
     /// The largest distance of an element.
+    #[serde(with = "number")]
     pub max: f64,
     /// The root mean square of the distances.
+    #[serde(with = "number")]
     pub rms: f64,
 }
 

@@ -1,5 +1,72 @@
 //! Two views become what was measured and whether one may stand for the other.
+//!
+//! [`compare`] reads both tensors once, on all cores, in two tiers: whole blocks of ordinary floats go through
+//! vector code, everything else is looked at element by element. Results do not depend on the number of threads.
 
+mod bits;
+mod bound;
+mod element;
 mod gate;
+mod kernel;
+mod metrics;
+mod number;
+mod outcome;
+mod sum;
+mod tally;
+mod totals;
+mod verdict;
+mod walk;
+
+use std::num::NonZeroUsize;
 
 pub use gate::{Floor, Gate, Rule};
+pub use metrics::{Difference, Metrics, Quantiles, Stats, TimesFloor, Worst};
+pub use number::Value;
+pub use outcome::Outcome;
+
+use crate::tensor::TensorView;
+
+/// Elements at or above this magnitude are fill values (a mask's `-3.4e38`): sums, means and floors leave them out.
+const HUGE: f64 = 1e30;
+/// Added to `|expected|` before a relative distance divides by it.
+const REL_GUARD: f64 = 1e-8;
+/// How many elements from the beginning are shown.
+const FIRST: usize = 10;
+
+/// Returns what was measured and whether `actual` may stand for `expected`.
+///
+/// Checks go shape, dtype, finite, untestable, value, range; the first that does not hold names the class.
+///
+/// - *finite*: an element that is NaN or infinite on one side must be the same on the other. The same infinity is the
+///   same; NaN is the same as NaN only with `rule.nan_equal`.
+/// - *value*, by tolerance: `|actual - expected| <= atol + rtol * |expected|` for every element: in float64 for floats,
+///   by modulus for complex numbers, exactly for integers and bools.
+/// - *untestable* and *value*, by noise: see [`Gate::Noise`]; `rms` and `absmax` are taken over pairs whose golden is
+///   finite and below 1e30. A golden element at or above that is a fill value and has a bound of its own,
+///   `k * eps * |expected|`. `F_rms > 0.1 * rms(expected)` is untestable. For integers `eps` is 0.
+/// - *range*: every element of the actual lies in `rule.range`; NaN does not.
+///
+/// Two things come before all of these: a noise gate without a floor is *missing*, and a floor that is not a pair of
+/// finite numbers from zero up is *corrupt*.
+///
+/// When the shapes differ nothing is measured; when only the dtypes do, both sides are measured by themselves.
+pub fn compare(expected: &TensorView, actual: &TensorView, rule: &Rule) -> Outcome {
+    compare_on(all_cores(), expected, actual, rule)
+}
+
+/// [`compare`] on at most so many threads; the result is the same on any number of them.
+pub fn compare_on(threads: NonZeroUsize, expected: &TensorView, actual: &TensorView, rule: &Rule) -> Outcome {
+    verdict::compare(threads, expected, actual, rule)
+}
+
+/// Returns what was measured of a tensor that has no golden, and whether it lies in `rule.range`.
+///
+/// The gate, the floor and `nan_equal` say nothing without a golden and are not looked at. Without a range anything
+/// passes; with one, every element has to lie in it, and NaN does not.
+pub fn examine(actual: &TensorView, rule: &Rule) -> Outcome {
+    verdict::examine(all_cores(), actual, rule)
+}
+
+fn all_cores() -> NonZeroUsize {
+    std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
+}

@@ -1,0 +1,261 @@
+//! What the comparison asks of one element, for each dtype.
+
+use bytemuck::{Pod, Zeroable};
+use half::{bf16, f16};
+
+use super::bound::IntegerBound;
+use super::kernel::{BLOCK, Limits, Measured};
+use super::number::Value;
+
+/// A tolerance, ready for floats and for integers.
+#[derive(Debug, Clone)]
+pub(super) struct Tolerance {
+    pub(super) rtol: f64,
+    pub(super) atol: f64,
+    pub(super) integers: IntegerBound,
+}
+
+impl Tolerance {
+    pub(super) fn new(rtol: f64, atol: f64) -> Self {
+        Self { rtol, atol, integers: IntegerBound::new(rtol, atol) }
+    }
+
+    /// The bound of an element whose golden has that magnitude, with the two roundings that numpy has too.
+    pub(super) fn bound(&self, magnitude: f64) -> f64 {
+        self.atol + self.rtol * magnitude
+    }
+}
+
+/// Whether an element is a number, and if not, what it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Finite,
+    Nan,
+    PositiveInfinity,
+    NegativeInfinity,
+}
+
+/// An element of one dtype. Everything is exact but what is said not to be.
+pub(super) trait Element: Pod + PartialEq + Send + Sync {
+    /// How many real numbers make one element.
+    const PARTS: usize = 1;
+    /// Whether neighbouring numbers can be counted between two elements.
+    const HAS_ULPS: bool = true;
+
+    fn value(self) -> Value;
+    fn kind(self) -> Kind;
+    /// The number that min, max, mean and standard deviation are taken of: the modulus of a complex number. Integers
+    /// beyond 2^53 are rounded.
+    fn number(self) -> f64;
+    /// One of the real numbers that make the element.
+    fn part(self, _part: usize) -> f64 {
+        self.number()
+    }
+    /// The absolute value.
+    fn magnitude(self) -> f64 {
+        self.number().abs()
+    }
+    /// `|actual - expected|` in float64; rounded once.
+    fn distance(self, actual: Self) -> f64;
+    /// `|actual - expected| <= atol + rtol * |expected|`, for finite elements.
+    fn within(self, actual: Self, tolerance: &Tolerance) -> bool {
+        self.distance(actual) <= tolerance.bound(self.magnitude())
+    }
+    /// How many steps from one representable number to the next lead from one element to the other.
+    fn ulps(self, _actual: Self) -> u64 {
+        0
+    }
+    fn is_subnormal(self) -> bool {
+        false
+    }
+    /// The fast tier over one whole block, for dtypes that have it.
+    fn measure(_expected: &[Self; BLOCK], _actual: &[Self; BLOCK], _limits: &Limits) -> Option<Measured> {
+        None
+    }
+}
+
+fn float_kind(x: f64) -> Kind {
+    match x {
+        x if x.is_nan() => Kind::Nan,
+        f64::INFINITY => Kind::PositiveInfinity,
+        f64::NEG_INFINITY => Kind::NegativeInfinity,
+        _ => Kind::Finite,
+    }
+}
+
+macro_rules! float {
+    ($type:ty, $bits:ty, $signed:ty, $wide:expr, $normal:expr, $measure:expr) => {
+        impl Element for $type {
+            fn value(self) -> Value {
+                Value::Float(self.number())
+            }
+            fn kind(self) -> Kind {
+                float_kind(self.number())
+            }
+            #[inline(always)]
+            fn number(self) -> f64 {
+                $wide(self)
+            }
+            #[inline(always)]
+            fn distance(self, actual: Self) -> f64 {
+                (actual.number() - self.number()).abs()
+            }
+            #[inline(always)]
+            fn ulps(self, actual: Self) -> u64 {
+                // Counted from zero, down for negative numbers; both zeros are the same place.
+                let place = |x: Self| {
+                    let magnitude = (x.to_bits() & <$signed>::MAX as $bits) as $signed;
+                    i128::from(if x.is_sign_negative() { -magnitude } else { magnitude })
+                };
+                place(self).abs_diff(place(actual)) as u64
+            }
+            #[inline(always)]
+            fn is_subnormal(self) -> bool {
+                let magnitude = self.to_bits() & <$signed>::MAX as $bits;
+                magnitude > 0 && magnitude < $normal
+            }
+            fn measure(e: &[Self; BLOCK], a: &[Self; BLOCK], limits: &Limits) -> Option<Measured> {
+                $measure(e, a, limits)
+            }
+        }
+    };
+}
+
+float!(f16, u16, i16, f16::to_f64, 1 << 10, super::kernel::measure_f16);
+float!(
+    bf16,
+    u16,
+    i16,
+    |x: bf16| f64::from(f32::from_bits(u32::from(x.to_bits()) << 16)),
+    1 << 7,
+    super::kernel::measure_bf16
+);
+float!(f32, u32, i32, f64::from, 1 << 23, super::kernel::measure_f32);
+float!(f64, u64, i64, |x| x, 1 << 52, |_, _, _| None);
+
+macro_rules! integer {
+    ($($type:ty),*) => {$(
+        impl Element for $type {
+            const HAS_ULPS: bool = false;
+            fn value(self) -> Value {
+                i64::try_from(self).map_or(Value::Uint(self as u64), Value::Int)
+            }
+            fn kind(self) -> Kind {
+                Kind::Finite
+            }
+            #[inline(always)]
+            fn number(self) -> f64 {
+                self as f64
+            }
+            #[inline(always)]
+            fn distance(self, actual: Self) -> f64 {
+                self.abs_diff(actual) as f64
+            }
+            #[inline(always)]
+            fn within(self, actual: Self, tolerance: &Tolerance) -> bool {
+                let magnitude = self.abs_diff(0) as u64;
+                tolerance.integers.allows(self.abs_diff(actual) as u64, magnitude)
+            }
+        }
+    )*};
+}
+
+integer!(u8, u16, u32, u64, i8, i16, i32, i64);
+
+/// A bool as its byte; any byte but zero is true.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(transparent)]
+pub(super) struct Bool(u8);
+
+impl PartialEq for Bool {
+    fn eq(&self, other: &Self) -> bool {
+        (self.0 != 0) == (other.0 != 0)
+    }
+}
+
+impl Element for Bool {
+    const HAS_ULPS: bool = false;
+    fn value(self) -> Value {
+        Value::Bool(self.0 != 0)
+    }
+    fn kind(self) -> Kind {
+        Kind::Finite
+    }
+    fn number(self) -> f64 {
+        f64::from(u8::from(self.0 != 0))
+    }
+    fn distance(self, actual: Self) -> f64 {
+        f64::from(u8::from(self != actual))
+    }
+}
+
+/// A complex number of two float32.
+#[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct Complex {
+    re: f32,
+    im: f32,
+}
+
+impl Element for Complex {
+    const PARTS: usize = 2;
+    fn value(self) -> Value {
+        Value::Complex(self.re.into(), self.im.into())
+    }
+    /// As numpy has it, one part that is NaN makes a NaN, and otherwise one infinite part makes an infinity; its sign
+    /// is that of the first infinite part.
+    fn kind(self) -> Kind {
+        match (float_kind(self.re.into()), float_kind(self.im.into())) {
+            (Kind::Nan, _) | (_, Kind::Nan) => Kind::Nan,
+            (Kind::Finite, im) => im,
+            (re, _) => re,
+        }
+    }
+    fn number(self) -> f64 {
+        f64::from(self.re).hypot(self.im.into())
+    }
+    fn part(self, part: usize) -> f64 {
+        f64::from(if part == 0 { self.re } else { self.im })
+    }
+    fn distance(self, actual: Self) -> f64 {
+        (f64::from(actual.re) - f64::from(self.re)).hypot(f64::from(actual.im) - f64::from(self.im))
+    }
+    /// Those of the worse part.
+    fn ulps(self, actual: Self) -> u64 {
+        self.re.ulps(actual.re).max(self.im.ulps(actual.im))
+    }
+    fn is_subnormal(self) -> bool {
+        Element::is_subnormal(self.re) || Element::is_subnormal(self.im)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ulps_count_the_steps_across_zero() {
+        assert_eq!(1f32.ulps(1f32.next_up()), 1);
+        assert_eq!((-0f32).ulps(0.0), 0);
+        assert_eq!(f32::from_bits(1).ulps(-f32::from_bits(1)), 2);
+        assert_eq!(f64::MAX.ulps(f64::MIN), 2 * 0x7fef_ffff_ffff_ffff);
+        assert_eq!(bf16::ONE.ulps(bf16::from_f32(1.0078125)), 1);
+        assert_eq!(f16::MAX.ulps(f16::MIN), 2 * 0x7bff);
+        assert_eq!(Complex { re: 1.0, im: 1.0 }.ulps(Complex { re: 1.0, im: 1f32.next_down() }), 1);
+    }
+
+    #[test]
+    fn complex_kinds_are_numpys() {
+        let kind = |re, im| Complex { re, im }.kind();
+        assert_eq!(kind(f32::INFINITY, f32::NAN), Kind::Nan);
+        assert_eq!(kind(1.0, f32::NEG_INFINITY), Kind::NegativeInfinity);
+        assert_eq!(kind(f32::INFINITY, f32::NEG_INFINITY), Kind::PositiveInfinity);
+        assert_eq!(kind(1.0, 2.0), Kind::Finite);
+    }
+
+    #[test]
+    fn any_byte_but_zero_is_true() {
+        assert_eq!(Bool(2), Bool(1));
+        assert_eq!(Bool(2).distance(Bool(0)), 1.0);
+    }
+}

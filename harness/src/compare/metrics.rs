@@ -1,0 +1,334 @@
+//! Everything that is measured about a tensor and about a pair of them.
+
+use serde::{Deserialize, Serialize};
+
+use super::element::Element;
+use super::number::{self, Value};
+use super::sum::Moments;
+use super::tally::{Side, Tally};
+use super::totals::{Totals, stride};
+use super::{FIRST, REL_GUARD};
+use crate::tensor::TensorView;
+
+/// What was measured. In JSON, NaN and the infinities are the words `"nan"`, `"inf"` and `"-inf"`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Metrics {
+    /// Elements of the actual.
+    pub elements: u64,
+    /// The golden by itself; absent when there is none.
+    pub expected: Option<Stats>,
+    /// The actual by itself.
+    pub actual: Stats,
+    /// One against the other; absent when there is no golden or when shapes or dtypes differ.
+    pub difference: Option<Difference>,
+}
+
+/// One tensor by itself. Of complex tensors min, max, absmax, mean and std are those of the moduli; NaN where there is
+/// nothing to take them of.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Stats {
+    /// Smallest finite element.
+    #[serde(with = "number")]
+    pub min: f64,
+    /// Largest finite element.
+    #[serde(with = "number")]
+    pub max: f64,
+    /// Largest magnitude of a finite element.
+    #[serde(with = "number")]
+    pub absmax: f64,
+    /// Mean of finite elements below 1e30 in magnitude.
+    #[serde(with = "number")]
+    pub mean: f64,
+    /// Population standard deviation of the same elements.
+    #[serde(with = "number")]
+    pub std: f64,
+    /// Elements that are NaN.
+    pub nan: u64,
+    /// Elements that are positive infinity.
+    pub positive_infinity: u64,
+    /// Elements that are negative infinity.
+    pub negative_infinity: u64,
+    /// Elements that are subnormal in their own dtype.
+    pub subnormal: u64,
+    /// Finite elements at or above 1e30 in magnitude: fill values, left out of means, sums and floors.
+    pub huge: u64,
+    /// The first ten elements in row-major order.
+    pub first: Vec<Value>,
+}
+
+/// An actual against its golden. Distances are `|actual - expected|` in float64 and taken over pairs that are finite on
+/// both sides; sums, means and what is made of them leave out pairs whose golden is at or above 1e30 in magnitude.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Difference {
+    /// Elements outside the gate, those that are not finite and do not agree among them; absent without a gate. A
+    /// noise gate bounds single elements by its max part.
+    pub mismatched: Option<u64>,
+    /// `mismatched` as a fraction of all elements.
+    #[serde(with = "number::option")]
+    pub mismatched_fraction: Option<f64>,
+    /// Elements that are not finite on one side at least and do not agree.
+    pub nonfinite_mismatched: u64,
+    /// Pairs that took part in sums and means.
+    pub counted: u64,
+    /// Largest distance.
+    #[serde(with = "number")]
+    pub max_abs: f64,
+    /// Mean distance.
+    #[serde(with = "number")]
+    pub mean_abs: f64,
+    /// Sum of distances.
+    #[serde(with = "number")]
+    pub sum_abs: f64,
+    /// Root mean square distance.
+    #[serde(with = "number")]
+    pub rms: f64,
+    /// Largest `distance / (|expected| + rel_guard)`.
+    #[serde(with = "number")]
+    pub max_rel: f64,
+    /// What keeps `max_rel` from dividing by zero: 1e-8.
+    pub rel_guard: f64,
+    /// Cosine of the angle between the two; complex numbers count as their two parts. NaN when either is all zero.
+    #[serde(with = "number")]
+    pub cosine: f64,
+    /// Pearson's correlation; complex numbers count as their two parts. NaN when either is constant.
+    #[serde(with = "number")]
+    pub pcc: f64,
+    /// Norm of the error over the norm of the golden.
+    #[serde(with = "number")]
+    pub relative_l2: f64,
+    /// Signal to noise in decibels: the golden's power over that of the error.
+    #[serde(with = "number")]
+    pub snr_db: f64,
+    /// Elements that are equal, as a fraction of all; both zeros are equal, NaN equals nothing.
+    #[serde(with = "number")]
+    pub exact_fraction: f64,
+    /// Most steps of the dtype from golden to actual; absent for integers and bools.
+    pub max_ulp: Option<u64>,
+    /// The actual's `max - min` over the golden's.
+    #[serde(with = "number")]
+    pub range_ratio: f64,
+    /// How much of the gate was used: the largest distance over its own bound, or the larger of the two parts of a
+    /// noise gate over `k`. Above 1 is outside. Absent without a gate.
+    #[serde(with = "number::option")]
+    pub used: Option<f64>,
+    /// The error in multiples of the floor; absent without a floor.
+    pub times_floor: Option<TimesFloor>,
+    /// The worst elements, worst first: by distance over bound under a tolerance, by distance otherwise. Elements that
+    /// are not finite and do not agree come first.
+    pub worst: Vec<Worst>,
+    /// How distances are spread.
+    pub quantiles: Quantiles,
+}
+
+/// The error in multiples of the floor that a noise gate goes by.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct TimesFloor {
+    /// `rms(actual - expected)` over `max(floor.rms, 0.1 * eps * rms(expected))`.
+    #[serde(with = "number")]
+    pub rms: f64,
+    /// `max |actual - expected|` over `max(floor.max, eps * absmax(expected))`.
+    #[serde(with = "number")]
+    pub max: f64,
+}
+
+/// One of the worst elements.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Worst {
+    /// Its index along each axis.
+    pub index: Vec<usize>,
+    /// The golden's element.
+    pub expected: Value,
+    /// The actual's element.
+    pub actual: Value,
+    /// How far apart they are; infinite when one is not finite.
+    #[serde(with = "number")]
+    pub distance: f64,
+    /// The distance over this element's bound; absent unless the gate is a tolerance.
+    #[serde(with = "number::option")]
+    pub used: Option<f64>,
+}
+
+/// Quantiles of distances over every `stride`-th element from the first on, at most 65,536 of them. Each is a distance
+/// that occurs: the smallest one that at least so large a part of the sample does not exceed. NaN without a sample.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Quantiles {
+    /// Half of the sample is not above this.
+    #[serde(with = "number")]
+    pub p50: f64,
+    /// 90 % of the sample is not above this.
+    #[serde(with = "number")]
+    pub p90: f64,
+    /// 99 % of the sample is not above this.
+    #[serde(with = "number")]
+    pub p99: f64,
+    /// 99.9 % of the sample is not above this.
+    #[serde(with = "number")]
+    pub p99_9: f64,
+    /// Distances in the sample: the sampled pairs that are finite on both sides.
+    pub sample: u64,
+    /// Elements from one sampled position to the next.
+    pub stride: u64,
+}
+
+impl Stats {
+    pub(super) fn new<T: Element>(view: &TensorView, moments: &Moments, side: &Side) -> Self {
+        let finite = side.min <= side.max;
+        let count = view.len().min(FIRST);
+        Self {
+            min: if finite { side.min } else { f64::NAN },
+            max: if finite { side.max } else { f64::NAN },
+            absmax: if finite { side.min.abs().max(side.max.abs()) } else { f64::NAN },
+            mean: moments.mean(),
+            std: moments.deviation(),
+            nan: side.nan,
+            positive_infinity: side.positive_infinity,
+            negative_infinity: side.negative_infinity,
+            subnormal: side.subnormal,
+            huge: side.huge,
+            first: elements::<T>(view, 0, count).into_iter().map(T::value).collect(),
+        }
+    }
+}
+
+/// Elements from a row-major position on.
+fn elements<T: Element>(view: &TensorView, start: usize, count: usize) -> Vec<T> {
+    let mut elements = vec![T::zeroed(); count];
+    view.gather(start, bytemuck::cast_slice_mut(&mut elements));
+    elements
+}
+
+impl Difference {
+    /// Everything but what the gate adds: `mismatched`, `used` and `times_floor` are absent.
+    pub(super) fn new<T: Element>(
+        expected: &TensorView,
+        actual: &TensorView,
+        totals: &Totals,
+        ranked_by_bound: bool,
+    ) -> Self {
+        let Totals { ordered, tally } = totals;
+        let (expected_squares, actual_squares) =
+            (ordered.paired_expected.sum_of_squares(), ordered.paired_actual.sum_of_squares());
+        let error_squares = ordered.error.sum_of_squares();
+        let sum_abs = ordered.distances.value();
+        let range = |side: &Side| side.max - side.min;
+        Self {
+            mismatched: None,
+            mismatched_fraction: None,
+            nonfinite_mismatched: tally.nonfinite,
+            counted: tally.counted,
+            max_abs: tally.max_abs,
+            mean_abs: over(sum_abs, tally.counted as f64),
+            sum_abs,
+            rms: rms(error_squares, tally.counted),
+            max_rel: tally.max_rel,
+            rel_guard: REL_GUARD,
+            cosine: alignment(expected_squares, actual_squares, error_squares),
+            pcc: alignment(
+                ordered.paired_expected.spread(),
+                ordered.paired_actual.spread(),
+                ordered.error.spread(),
+            ),
+            relative_l2: over(error_squares.sqrt(), expected_squares.sqrt()),
+            snr_db: if error_squares == 0.0 {
+                f64::INFINITY
+            } else {
+                10.0 * (expected_squares / error_squares).log10()
+            },
+            exact_fraction: if expected.is_empty() {
+                1.0
+            } else {
+                tally.equal as f64 / expected.len() as f64
+            },
+            max_ulp: T::HAS_ULPS.then_some(tally.ulps),
+            range_ratio: if tally.finite == 0 {
+                f64::NAN
+            } else {
+                // Two constants have the same range, not none.
+                let (e, a) = (range(&tally.expected), range(&tally.actual));
+                if e == a { 1.0 } else { a / e }
+            },
+            used: None,
+            times_floor: None,
+            worst: worst::<T>(expected, actual, tally, ranked_by_bound),
+            quantiles: Quantiles::new(tally.sample.clone(), stride(expected.len())),
+        }
+    }
+}
+
+fn worst<T: Element>(
+    expected: &TensorView,
+    actual: &TensorView,
+    tally: &Tally,
+    by_bound: bool,
+) -> Vec<Worst> {
+    let at = |view: &TensorView, position| elements::<T>(view, position, 1)[0].value();
+    let worst = tally.worst.iter().map(|bad| Worst {
+        index: expected.index_of(bad.position),
+        expected: at(expected, bad.position),
+        actual: at(actual, bad.position),
+        distance: bad.distance,
+        used: by_bound.then_some(bad.severity),
+    });
+    worst.collect()
+}
+
+impl Quantiles {
+    fn new(mut sample: Vec<f64>, stride: usize) -> Self {
+        sample.sort_unstable_by(f64::total_cmp);
+        let quantile = |part: f64| {
+            let rank = (part * sample.len() as f64).ceil() as usize;
+            sample.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN)
+        };
+        Self {
+            p50: quantile(0.5),
+            p90: quantile(0.9),
+            p99: quantile(0.99),
+            p99_9: quantile(0.999),
+            sample: sample.len() as u64,
+            stride: stride as u64,
+        }
+    }
+}
+
+pub(super) fn rms(squares: f64, count: u64) -> f64 {
+    over(squares, count as f64).sqrt()
+}
+
+/// `x / y`; 0 when both are 0.
+pub(super) fn over(x: f64, y: f64) -> f64 {
+    if x == 0.0 && y == 0.0 { 0.0 } else { x / y }
+}
+
+/// `<e, a> / (|e| |a|)` from the three squared norms of `e`, `a` and `a - e`.
+///
+/// Going by the error keeps the digits of a cosine that is nearly 1: products summed directly would round them off.
+fn alignment(expected: f64, actual: f64, error: f64) -> f64 {
+    let (e, a) = (expected.sqrt(), actual.sqrt());
+    if e == 0.0 || a == 0.0 {
+        return f64::NAN;
+    }
+    (1.0 - (error - (e - a) * (e - a)) / (2.0 * e * a)).clamp(-1.0, 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alignment_is_the_cosine() {
+        assert_eq!(alignment(1.0, 1.0, 4.0), -1.0);
+        assert_eq!(alignment(1.0, 1.0, 2.0), 0.0);
+        assert_eq!(alignment(9.0, 4.0, 1.0), 1.0);
+        assert!(alignment(0.0, 1.0, 1.0).is_nan());
+        assert!(alignment(1.0, 1.0, 1e-15) < 1.0, "an error far below float64's own eps is still seen");
+    }
+
+    #[test]
+    fn quantiles_are_distances_that_occur() {
+        let quantiles = Quantiles::new((1..=1000).rev().map(f64::from).collect(), 7);
+        let found = [quantiles.p50, quantiles.p90, quantiles.p99, quantiles.p99_9];
+        assert_eq!(found, [500.0, 900.0, 990.0, 999.0]);
+        assert_eq!(Quantiles::new(vec![3.0], 1).p50, 3.0);
+        assert!(Quantiles::new(Vec::new(), 1).p99.is_nan());
+    }
+}

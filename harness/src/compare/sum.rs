@@ -1,0 +1,168 @@
+//! Sums that keep their digits over any number of elements.
+//!
+//! A block is summed in plain float64 over independent lanes; what blocks add up to is kept with the rounding error
+//! of every addition beside it, so a billion elements lose no more digits than a thousand.
+
+/// A float64 sum with the error of its additions (Neumaier).
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Sum {
+    high: f64,
+    low: f64,
+}
+
+impl Sum {
+    pub(super) fn add(&mut self, x: f64) {
+        let sum = self.high + x;
+        // An infinite sum has no error to keep: `inf - inf` would turn it into NaN.
+        if sum.is_finite() {
+            let larger_is_sum = self.high.abs() >= x.abs();
+            let (large, small) = if larger_is_sum { (self.high, x) } else { (x, self.high) };
+            self.low += (large - sum) + small;
+        }
+        self.high = sum;
+    }
+
+    pub(super) fn merge(&mut self, other: Self) {
+        self.add(other.high);
+        self.add(other.low);
+    }
+
+    pub(super) fn value(self) -> f64 {
+        if self.high.is_finite() { self.high + self.low } else { self.high }
+    }
+
+    /// Adds `sign * x * x / n`, where `x` is itself a sum, with the error of the product and of the quotient.
+    fn add_square_over(&mut self, x: Self, n: f64, sign: f64) {
+        let high = x.value();
+        let low = if high.is_finite() { (x.high - high) + x.low } else { 0.0 };
+        let square = high * high;
+        let quotient = square / n;
+        self.add(sign * quotient);
+        if quotient.is_finite() {
+            let error = high.mul_add(high, -square) + 2.0 * high * low;
+            self.add(sign * ((-quotient).mul_add(n, square) + error) / n);
+        }
+    }
+}
+
+/// Count, sum and spread of numbers that arrive in blocks.
+///
+/// The spread inside blocks and the spread between them are kept apart, so a large mean does not swallow a small
+/// deviation.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Moments {
+    pub(super) count: u64,
+    sum: Sum,
+    within: Sum,
+    between: Sum,
+}
+
+impl Moments {
+    /// Adds a block of `count` numbers with that `sum` and that sum of squared distances from their own mean.
+    pub(super) fn push(&mut self, count: u64, sum: f64, spread: f64) {
+        if count == 0 {
+            return;
+        }
+        self.count += count;
+        self.sum.add(sum);
+        self.within.add(spread);
+        self.between.add_square_over(Sum { high: sum, low: 0.0 }, count as f64, 1.0);
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.count += other.count;
+        self.sum.merge(other.sum);
+        self.within.merge(other.within);
+        self.between.merge(other.between);
+    }
+
+    /// NaN when there is nothing to take the mean of.
+    pub(super) fn mean(&self) -> f64 {
+        self.sum.value() / self.count as f64
+    }
+
+    pub(super) fn sum_of_squares(&self) -> f64 {
+        let mut total = self.within;
+        total.merge(self.between);
+        total.value()
+    }
+
+    /// The sum of squared distances from the mean of all.
+    pub(super) fn spread(&self) -> f64 {
+        if self.count == 0 {
+            return 0.0;
+        }
+        let mut total = self.within;
+        total.merge(self.between);
+        total.add_square_over(self.sum, self.count as f64, -1.0);
+        total.value().max(0.0)
+    }
+
+    /// The population standard deviation, as numpy's `std` is by default; NaN when there is nothing.
+    pub(super) fn deviation(&self) -> f64 {
+        if self.count == 0 { f64::NAN } else { (self.spread() / self.count as f64).sqrt() }
+    }
+}
+
+/// The sum of squared distances from the mean, given the plain sums, or `None` where they cancel too much to tell.
+pub(super) fn spread_from_sums(count: usize, sum: f64, squares: f64) -> Option<f64> {
+    let spread = squares - sum * sum / count as f64;
+    (spread >= 1e-3 * squares).then_some(spread)
+}
+
+/// Sum and spread of a block, by the mean first and the distances from it second.
+pub(super) fn centred(values: impl Iterator<Item = f64> + Clone) -> (u64, f64, f64) {
+    let (mut count, mut sum) = (0u64, Sum::default());
+    for x in values.clone() {
+        count += 1;
+        sum.add(x);
+    }
+    let sum = sum.value();
+    let mean = sum / count as f64;
+    let (mut distance, mut squares) = (0.0, 0.0);
+    for x in values {
+        let d = x - mean;
+        distance += d;
+        squares += d * d;
+    }
+    // The rounded mean is not quite the mean; the distances then do not add up to zero, which is taken out again.
+    let spread = if count == 0 { 0.0 } else { squares - distance * distance / count as f64 };
+    (count, sum, spread.max(0.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_terms_survive_large_ones() {
+        let mut sum = Sum::default();
+        for _ in 0..1000 {
+            for x in [1e17, 1.0, -1e17] {
+                sum.add(x);
+            }
+        }
+        assert_eq!(sum.value(), 1000.0);
+    }
+
+    #[test]
+    fn an_infinite_sum_stays_infinite() {
+        let mut sum = Sum::default();
+        [f64::MAX, f64::MAX, 1.0].into_iter().for_each(|x| sum.add(x));
+        assert_eq!(sum.value(), f64::INFINITY);
+    }
+
+    #[test]
+    fn a_large_mean_does_not_swallow_the_deviation() {
+        // Two blocks around 1e9, each of -1 and +1 around its own mean, the means 2 apart.
+        let mut moments = Moments::default();
+        for mean in [1e9 - 1.0, 1e9 + 1.0] {
+            let block = [mean - 1.0, mean + 1.0];
+            let (count, sum, spread) = centred(block.into_iter());
+            moments.push(count, sum, spread);
+        }
+        assert_eq!(moments.mean(), 1e9);
+        assert_eq!(moments.deviation(), 2f64.sqrt());
+        assert_eq!(spread_from_sums(2, 2e9, 2e18 + 2.0), None, "plain sums cannot tell");
+    }
+}

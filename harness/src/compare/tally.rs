@@ -1,0 +1,289 @@
+//! What does not depend on the order of elements: counts, extremes, the worst elements, the sample.
+
+use super::element::{Element, Kind, Tolerance};
+use super::gate::{Gate, Rule};
+use super::kernel::{Limits, Line};
+use super::{HUGE, REL_GUARD};
+
+/// How many of the worst elements are kept.
+pub(super) const WORST: usize = 5;
+
+/// A rule, ready to judge elements by.
+#[derive(Debug, Clone)]
+pub(super) struct Judge {
+    pub(super) tolerance: Option<Tolerance>,
+    nan_equal: bool,
+    /// What a noise gate allows an element at or above [`HUGE`], as a fraction of it.
+    huge: Option<f64>,
+}
+
+impl Judge {
+    pub(super) fn new(rule: &Rule, epsilon: f64) -> Self {
+        let (tolerance, huge) = match rule.gate {
+            Some(Gate::Tolerance { rtol, atol, .. }) => (Some(Tolerance::new(rtol, atol)), None),
+            Some(Gate::Noise { k }) => (None, Some(k * epsilon)),
+            None => (None, None),
+        };
+        Self { tolerance, nan_equal: rule.nan_equal, huge }
+    }
+
+    /// Whether elements that are not both finite agree, as numpy means it.
+    fn agree<T: Element>(&self, expected: T, actual: T) -> bool {
+        expected == actual || self.nan_equal && expected.kind() == Kind::Nan && actual.kind() == Kind::Nan
+    }
+
+    /// How bad a distance is: in bounds where each element has its own, else as it is.
+    fn severity<T: Element>(&self, expected: T, distance: f64) -> f64 {
+        match &self.tolerance {
+            Some(tolerance) => in_bounds(distance, tolerance.bound(expected.magnitude())),
+            None => distance,
+        }
+    }
+}
+
+/// `distance / bound`; 0 when both are 0.
+pub(super) fn in_bounds(distance: f64, bound: f64) -> f64 {
+    if distance == 0.0 { 0.0 } else { distance / bound }
+}
+
+/// One of the worst elements.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Bad {
+    pub(super) severity: f64,
+    pub(super) distance: f64,
+    pub(super) position: usize,
+}
+
+/// Counts and extremes of one side.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Side {
+    pub(super) nan: u64,
+    pub(super) positive_infinity: u64,
+    pub(super) negative_infinity: u64,
+    pub(super) subnormal: u64,
+    /// Finite elements at or above [`HUGE`] in magnitude.
+    pub(super) huge: u64,
+    /// Over finite elements.
+    pub(super) min: f64,
+    pub(super) max: f64,
+    /// Over elements below [`HUGE`].
+    pub(super) absmax_below: f64,
+}
+
+impl Default for Side {
+    fn default() -> Self {
+        Self {
+            nan: 0,
+            positive_infinity: 0,
+            negative_infinity: 0,
+            subnormal: 0,
+            huge: 0,
+            min: f64::INFINITY,
+            max: f64::NEG_INFINITY,
+            absmax_below: 0.0,
+        }
+    }
+}
+
+impl Side {
+    pub(super) fn add<T: Element>(&mut self, x: T) {
+        match x.kind() {
+            Kind::Nan => self.nan += 1,
+            Kind::PositiveInfinity => self.positive_infinity += 1,
+            Kind::NegativeInfinity => self.negative_infinity += 1,
+            Kind::Finite => {
+                self.subnormal += u64::from(x.is_subnormal());
+                let number = x.number();
+                self.extend(number, number);
+                self.huge += u64::from(x.magnitude() >= HUGE);
+            }
+        }
+    }
+
+    pub(super) fn extend(&mut self, min: f64, max: f64) {
+        self.min = self.min.min(min);
+        self.max = self.max.max(max);
+        for x in [min.abs(), max.abs()] {
+            if x < HUGE {
+                self.absmax_below = self.absmax_below.max(x);
+            }
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.nan += other.nan;
+        self.positive_infinity += other.positive_infinity;
+        self.negative_infinity += other.negative_infinity;
+        self.subnormal += other.subnormal;
+        self.huge += other.huge;
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+        self.absmax_below = self.absmax_below.max(other.absmax_below);
+    }
+}
+
+/// Everything about a pair of tensors that comes out the same in whatever order blocks are added.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Tally {
+    pub(super) elements: u64,
+    pub(super) expected: Side,
+    pub(super) actual: Side,
+    /// Pairs that are finite on both sides.
+    pub(super) finite: u64,
+    /// Those of them whose golden is below [`HUGE`].
+    pub(super) counted: u64,
+    pub(super) equal: u64,
+    pub(super) ulps: u64,
+    pub(super) max_abs: f64,
+    /// Over counted pairs.
+    pub(super) max_abs_below: f64,
+    pub(super) max_rel: f64,
+    /// Elements outside their tolerance, or not finite and not the same.
+    pub(super) outside: u64,
+    /// Elements that are not finite on one side at least, and do not agree.
+    pub(super) nonfinite: u64,
+    /// Finite elements at or above [`HUGE`] that a noise gate refuses.
+    pub(super) huge_outside: u64,
+    /// Worst first; of equals the first in the tensor.
+    pub(super) worst: Vec<Bad>,
+    /// Distances at the sampled positions, in no order.
+    pub(super) sample: Vec<f64>,
+}
+
+impl Tally {
+    /// Looks at every pair of a block: is it outside, is it among the worst, has it the largest relative distance.
+    ///
+    /// Blocks must come in increasing order of position: of equally bad elements the first is kept.
+    pub(super) fn look<T: Element>(&mut self, expected: &[T], actual: &[T], first: usize, judge: &Judge) {
+        for (i, (&e, &a)) in expected.iter().zip(actual).enumerate() {
+            let position = first + i;
+            if e.kind() != Kind::Finite || a.kind() != Kind::Finite {
+                if !judge.agree(e, a) {
+                    self.nonfinite += 1;
+                    self.outside += 1;
+                    self.note(Bad { severity: f64::INFINITY, distance: f64::INFINITY, position });
+                }
+                continue;
+            }
+            if e == a {
+                continue;
+            }
+            let (distance, magnitude) = (e.distance(a), e.magnitude());
+            self.max_rel = self.max_rel.max(distance / (magnitude + REL_GUARD));
+            if judge.tolerance.as_ref().is_some_and(|tolerance| !e.within(a, tolerance)) {
+                self.outside += 1;
+            }
+            if magnitude >= HUGE
+                && judge.huge.is_some_and(|part| distance.is_nan() || distance > part * magnitude)
+            {
+                self.huge_outside += 1;
+            }
+            self.note(Bad { severity: judge.severity(e, distance), distance, position });
+        }
+    }
+
+    fn note(&mut self, bad: Bad) {
+        if self.worst.len() == WORST && !worse(&bad, &self.worst[WORST - 1]) {
+            return;
+        }
+        let at = self.worst.iter().position(|kept| worse(&bad, kept)).unwrap_or(self.worst.len());
+        self.worst.insert(at, bad);
+        self.worst.truncate(WORST);
+    }
+
+    /// From where on a block has to be looked at, given what has been found so far; `None` when every block has.
+    pub(super) fn limits(&self, judge: &Judge) -> Option<Limits> {
+        let relative = Line { offset: self.max_rel * REL_GUARD, slope: self.max_rel };
+        let gate = match &judge.tolerance {
+            Some(tolerance) if !(tolerance.atol >= 0.0 && (0.0..=1e30).contains(&tolerance.rtol)) => {
+                return None;
+            }
+            Some(tolerance) if tolerance.rtol > 0.0 => {
+                // Above the line are the elements that are outside, and those that are worse than the worst.
+                let times = self.least_severity().min(1.0);
+                Some(Line { offset: times * tolerance.atol, slope: times * tolerance.rtol })
+            }
+            _ => None,
+        };
+        Some(Limits { gate, relative })
+    }
+
+    /// Whether the largest distance of a block says that it has to be looked at, where no line can tell.
+    pub(super) fn calls_for_look(&self, max_distance: f64, judge: &Judge) -> bool {
+        let least = if self.worst.len() < WORST { 0.0 } else { self.worst[WORST - 1].distance };
+        match &judge.tolerance {
+            Some(tolerance) if tolerance.rtol > 0.0 => false,
+            Some(tolerance) => max_distance > least || max_distance > tolerance.atol,
+            None => max_distance > least,
+        }
+    }
+
+    fn least_severity(&self) -> f64 {
+        if self.worst.len() < WORST { 0.0 } else { self.worst[WORST - 1].severity }
+    }
+
+    pub(super) fn merge(&mut self, other: Self) {
+        self.elements += other.elements;
+        self.expected.merge(&other.expected);
+        self.actual.merge(&other.actual);
+        self.finite += other.finite;
+        self.counted += other.counted;
+        self.equal += other.equal;
+        self.ulps = self.ulps.max(other.ulps);
+        self.max_abs = self.max_abs.max(other.max_abs);
+        self.max_abs_below = self.max_abs_below.max(other.max_abs_below);
+        self.max_rel = self.max_rel.max(other.max_rel);
+        self.outside += other.outside;
+        self.nonfinite += other.nonfinite;
+        self.huge_outside += other.huge_outside;
+        other.worst.into_iter().for_each(|bad| self.note(bad));
+        self.sample.extend(other.sample);
+    }
+}
+
+/// The worse of two comes first: by severity, then by distance, then by position.
+fn worse(a: &Bad, b: &Bad) -> bool {
+    let order = b.severity.total_cmp(&a.severity).then(b.distance.total_cmp(&a.distance));
+    order.then(a.position.cmp(&b.position)).is_lt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judge(gate: Option<Gate>) -> Judge {
+        Judge::new(&Rule { gate, ..Rule::default() }, f64::from(f32::EPSILON))
+    }
+
+    #[test]
+    fn the_worst_are_kept_in_order_with_the_first_of_equals() {
+        let e = [0f32; 8];
+        let a = [1.0, 3.0, f32::NAN, 3.0, 2.0, 0.0, 1.0, 1.0];
+        let mut tally = Tally::default();
+        tally.look(&e, &a, 100, &judge(None));
+        let positions: Vec<_> = tally.worst.iter().map(|bad| bad.position).collect();
+        assert_eq!(positions, [102, 101, 103, 104, 100]);
+        let mut other = Tally::default();
+        other.look(&e[..1], &[1f32], 7, &judge(None));
+        tally.merge(other);
+        assert_eq!(tally.worst[4].position, 7);
+    }
+
+    #[test]
+    fn a_relative_tolerance_ranks_by_bounds() {
+        let gate = Gate::Tolerance { rtol: 1.0, atol: 0.0, policy: None };
+        let mut tally = Tally::default();
+        tally.look(&[100f32, 1.0, 0.0], &[150f32, 3.0, 1e-9], 0, &judge(Some(gate)));
+        let found: Vec<_> = tally.worst.iter().map(|bad| (bad.position, bad.severity)).collect();
+        assert_eq!(found, [(2, f64::INFINITY), (1, 2.0), (0, 0.5)]);
+        assert_eq!(tally.outside, 2);
+    }
+
+    #[test]
+    fn fill_values_are_judged_by_themselves_under_a_noise_gate() {
+        let mut tally = Tally::default();
+        let judge = judge(Some(Gate::Noise { k: 8.0 }));
+        tally.look(&[-3.4e38f32, -3.4e38, -3.4e38], &[(-3.4e38f32).next_up(), -1e38, 0.0], 0, &judge);
+        assert_eq!(tally.huge_outside, 2);
+    }
+}

@@ -1,0 +1,238 @@
+//! Both tiers of measuring, and what they add up to.
+
+use std::num::NonZeroUsize;
+use std::ops::Range;
+
+use super::HUGE;
+use super::element::{Element, Kind};
+use super::kernel::{BLOCK, Measured};
+use super::sum::{Moments, Sum, centred, spread_from_sums};
+use super::tally::{Judge, Side, Tally};
+use super::walk::{self, Blocks};
+use crate::tensor::TensorView;
+
+/// Most elements whose distances are kept for quantiles.
+pub(super) const SAMPLE: usize = 65_536;
+
+/// Sums whose last digits depend on the order of blocks; spans are added in that of the elements.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Ordered {
+    /// Finite elements below [`HUGE`], of either side by itself.
+    pub(super) expected: Moments,
+    pub(super) actual: Moments,
+    /// The real parts of pairs that are finite on both sides and whose golden is below [`HUGE`].
+    pub(super) paired_expected: Moments,
+    pub(super) paired_actual: Moments,
+    pub(super) error: Moments,
+    /// Distances of the same pairs.
+    pub(super) distances: Sum,
+}
+
+impl Ordered {
+    fn merge(&mut self, other: &Self) {
+        self.expected.merge(&other.expected);
+        self.actual.merge(&other.actual);
+        self.paired_expected.merge(&other.paired_expected);
+        self.paired_actual.merge(&other.paired_actual);
+        self.error.merge(&other.error);
+        self.distances.merge(other.distances);
+    }
+}
+
+/// Everything that was measured.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Totals {
+    pub(super) ordered: Ordered,
+    pub(super) tally: Tally,
+}
+
+impl Totals {
+    /// Adds one block: through the fast tier where the dtype has one and the block is whole and finite, else element
+    /// by element. Which of the two it is depends on the block alone, so sums do not depend on what came before.
+    pub(super) fn push<T: Element>(
+        &mut self,
+        expected: &[T],
+        actual: &[T],
+        first: usize,
+        stride: usize,
+        judge: &Judge,
+    ) {
+        self.tally.elements += expected.len() as u64;
+        self.sample(expected, actual, first, stride);
+        let limits = self.tally.limits(judge);
+        let measured = match (expected.as_array::<BLOCK>(), actual.as_array::<BLOCK>()) {
+            (Some(e), Some(a)) => T::measure(e, a, &limits.unwrap_or_default()),
+            _ => None,
+        };
+        let Some(measured) = measured else {
+            self.push_carefully(expected, actual);
+            self.tally.look(expected, actual, first, judge);
+            return;
+        };
+        self.push_measured(expected, actual, &measured);
+        let max_distance = measured.sums.max_distance;
+        if limits.is_none() || measured.above || self.tally.calls_for_look(max_distance, judge) {
+            self.tally.look(expected, actual, first, judge);
+        }
+    }
+
+    fn push_measured<T: Element>(&mut self, expected: &[T], actual: &[T], measured: &Measured) {
+        let (sums, places, count) = (&measured.sums, &measured.places, expected.len());
+        let spread = |sum, squares, values: &dyn Fn(usize) -> f64| {
+            spread_from_sums(count, sum, squares).unwrap_or_else(|| centred((0..count).map(values)).2)
+        };
+        let n = count as u64;
+        let expected_spread = spread(sums.expected, sums.expected_squares, &|i| expected[i].number());
+        let actual_spread = spread(sums.actual, sums.actual_squares, &|i| actual[i].number());
+        let error = sums.actual - sums.expected;
+        let error_spread =
+            spread(error, sums.distance_squares, &|i| actual[i].number() - expected[i].number());
+        for moments in [&mut self.ordered.expected, &mut self.ordered.paired_expected] {
+            moments.push(n, sums.expected, expected_spread);
+        }
+        for moments in [&mut self.ordered.actual, &mut self.ordered.paired_actual] {
+            moments.push(n, sums.actual, actual_spread);
+        }
+        self.ordered.error.push(n, error, error_spread);
+        self.ordered.distances.add(sums.distances);
+
+        let tally = &mut self.tally;
+        for (index, side) in [&mut tally.expected, &mut tally.actual].into_iter().enumerate() {
+            side.extend(places.min[index], places.max[index]);
+            side.subnormal += places.subnormal[index];
+        }
+        tally.finite += n;
+        tally.counted += n;
+        tally.equal += places.equal;
+        tally.ulps = tally.ulps.max(places.ulps);
+        tally.max_abs = tally.max_abs.max(sums.max_distance);
+        tally.max_abs_below = tally.max_abs_below.max(sums.max_distance);
+    }
+
+    fn push_carefully<T: Element>(&mut self, expected: &[T], actual: &[T]) {
+        push_side(&mut self.ordered.expected, &mut self.tally.expected, expected);
+        push_side(&mut self.ordered.actual, &mut self.tally.actual, actual);
+        let tally = &mut self.tally;
+        let mut distances = Sum::default();
+        for (&e, &a) in expected.iter().zip(actual) {
+            tally.equal += u64::from(e == a);
+            if e.kind() != Kind::Finite || a.kind() != Kind::Finite {
+                continue;
+            }
+            tally.finite += 1;
+            tally.ulps = tally.ulps.max(e.ulps(a));
+            let distance = e.distance(a);
+            tally.max_abs = tally.max_abs.max(distance);
+            if counted(e, a) {
+                tally.counted += 1;
+                tally.max_abs_below = tally.max_abs_below.max(distance);
+                distances.add(distance);
+            }
+        }
+        self.ordered.distances.merge(distances);
+        let parts = |part: fn(T, T, usize) -> f64| {
+            let pairs = expected.iter().zip(actual).filter(|&(&e, &a)| counted(e, a));
+            centred(pairs.flat_map(move |(&e, &a)| (0..T::PARTS).map(move |index| part(e, a, index))))
+        };
+        for (moments, (count, sum, spread)) in [
+            (&mut self.ordered.paired_expected, parts(|e, _, index| e.part(index))),
+            (&mut self.ordered.paired_actual, parts(|_, a, index| a.part(index))),
+            (&mut self.ordered.error, parts(|e, a, index| a.part(index) - e.part(index))),
+        ] {
+            moments.push(count, sum, spread);
+        }
+    }
+
+    fn sample<T: Element>(&mut self, expected: &[T], actual: &[T], first: usize, stride: usize) {
+        let skip = first.next_multiple_of(stride) - first;
+        for (&e, &a) in expected.iter().zip(actual).skip(skip).step_by(stride) {
+            if e.kind() == Kind::Finite && a.kind() == Kind::Finite {
+                self.tally.sample.push(e.distance(a));
+            }
+        }
+    }
+}
+
+/// Whether a pair takes part in sums: both finite, and the golden no fill value.
+fn counted<T: Element>(e: T, a: T) -> bool {
+    e.kind() == Kind::Finite && a.kind() == Kind::Finite && e.magnitude() < HUGE
+}
+
+fn push_side<T: Element>(moments: &mut Moments, side: &mut Side, block: &[T]) {
+    block.iter().for_each(|&x| side.add(x));
+    let below = block.iter().filter(|x| x.kind() == Kind::Finite && x.magnitude() < HUGE);
+    let (count, sum, spread) = centred(below.map(|x| x.number()));
+    moments.push(count, sum, spread);
+}
+
+/// How far apart sampled positions are: the first element is one, and there are at most [`SAMPLE`].
+pub(super) fn stride(len: usize) -> usize {
+    len.div_ceil(SAMPLE).max(1)
+}
+
+/// Measures two tensors of one dtype and shape in one pass.
+pub(super) fn measure<T: Element>(
+    expected: &TensorView,
+    actual: &TensorView,
+    judge: &Judge,
+    threads: NonZeroUsize,
+) -> Totals {
+    let (len, stride) = (expected.len(), stride(expected.len()));
+    let (expected, actual) = (Blocks::<T>::new(expected), Blocks::<T>::new(actual));
+    let state = || (Totals::default(), Vec::new(), Vec::new());
+    let (spans, states) = walk::spans(len, threads, state, |(totals, e, a), span: Range<usize>| {
+        totals.ordered = Ordered::default();
+        for block in walk::blocks(span) {
+            totals.push(
+                expected.get(block.clone(), e),
+                actual.get(block.clone(), a),
+                block.start,
+                stride,
+                judge,
+            );
+        }
+        totals.ordered
+    });
+    let mut all = Totals::default();
+    spans.iter().for_each(|span| all.ordered.merge(span));
+    states.into_iter().for_each(|(totals, ..)| all.tally.merge(totals.tally));
+    all
+}
+
+/// Measures one tensor alone.
+pub(super) fn measure_side<T: Element>(view: &TensorView, threads: NonZeroUsize) -> (Moments, Side) {
+    let elements = Blocks::<T>::new(view);
+    let state = || (Side::default(), Vec::new());
+    let (spans, states) = walk::spans(view.len(), threads, state, |(side, buffer), span| {
+        let mut moments = Moments::default();
+        for block in walk::blocks(span) {
+            push_side(&mut moments, side, elements.get(block, buffer));
+        }
+        moments
+    });
+    let (mut moments, mut side) = (Moments::default(), Side::default());
+    spans.iter().for_each(|span| moments.merge(span));
+    states.iter().for_each(|(other, _)| side.merge(other));
+    (moments, side)
+}
+
+/// How many counted pairs are further apart than `bound`.
+pub(super) fn count_above<T: Element>(
+    expected: &TensorView,
+    actual: &TensorView,
+    bound: f64,
+    threads: NonZeroUsize,
+) -> u64 {
+    let len = expected.len();
+    let (expected, actual) = (Blocks::<T>::new(expected), Blocks::<T>::new(actual));
+    let state = || (Vec::new(), Vec::new());
+    let (spans, _) = walk::spans(len, threads, state, |(e, a), span| {
+        let above = |(e, a): &(&T, &T)| counted(**e, **a) && !(e.distance(**a) <= bound);
+        let in_block = |block: Range<usize>| {
+            let (e, a) = (expected.get(block.clone(), e), actual.get(block, a));
+            e.iter().zip(a).filter(above).count() as u64
+        };
+        walk::blocks(span).map(in_block).sum::<u64>()
+    });
+    spans.into_iter().sum()
+}

@@ -1,0 +1,279 @@
+//! From what was measured to the one class.
+
+use std::num::NonZeroUsize;
+
+use half::{bf16, f16};
+
+use super::element::{Bool, Complex, Element};
+use super::gate::{Floor, Gate, Rule};
+use super::metrics::{Difference, Metrics, Stats, TimesFloor, over, rms};
+use super::number::Short;
+use super::outcome::Outcome;
+use super::tally::{Judge, Side};
+use super::totals::{Totals, count_above, measure, measure_side};
+use crate::class::Class;
+use crate::tensor::{Dtype, TensorView};
+
+/// Runs a generic function with the element type of a dtype.
+macro_rules! with_element {
+    ($dtype:expr, $function:ident ($($argument:expr),*)) => {
+        match $dtype {
+            Dtype::Bool => $function::<Bool>($($argument),*),
+            Dtype::Uint8 => $function::<u8>($($argument),*),
+            Dtype::Uint16 => $function::<u16>($($argument),*),
+            Dtype::Uint32 => $function::<u32>($($argument),*),
+            Dtype::Uint64 => $function::<u64>($($argument),*),
+            Dtype::Int8 => $function::<i8>($($argument),*),
+            Dtype::Int16 => $function::<i16>($($argument),*),
+            Dtype::Int32 => $function::<i32>($($argument),*),
+            Dtype::Int64 => $function::<i64>($($argument),*),
+            Dtype::Float16 => $function::<f16>($($argument),*),
+            Dtype::Bfloat16 => $function::<bf16>($($argument),*),
+            Dtype::Float32 => $function::<f32>($($argument),*),
+            Dtype::Float64 => $function::<f64>($($argument),*),
+            Dtype::Complex64 => $function::<Complex>($($argument),*),
+        }
+    };
+}
+
+pub(super) fn compare(
+    threads: NonZeroUsize,
+    expected: &TensorView,
+    actual: &TensorView,
+    rule: &Rule,
+) -> Outcome {
+    let floor_fault = floor_fault(rule);
+    if expected.shape() != actual.shape() {
+        let detail = format!("expected shape {:?}, actual {:?}", expected.shape(), actual.shape());
+        let (class, detail) = floor_fault.unwrap_or((Class::Shape, detail));
+        return Outcome { class: Some(class), detail, metrics: None };
+    }
+    if expected.dtype() != actual.dtype() {
+        let (expected_stats, _) = with_element!(expected.dtype(), stats(threads, expected));
+        let (actual_stats, _) = with_element!(actual.dtype(), stats(threads, actual));
+        let detail = format!("expected {}, actual {}", expected.dtype(), actual.dtype());
+        let (class, detail) = floor_fault.unwrap_or((Class::Dtype, detail));
+        let metrics = Metrics {
+            elements: actual.len() as u64,
+            expected: Some(expected_stats),
+            actual: actual_stats,
+            difference: None,
+        };
+        return Outcome { class: Some(class), detail, metrics: Some(metrics) };
+    }
+    let mut outcome = with_element!(expected.dtype(), values(threads, expected, actual, rule));
+    if let Some((class, detail)) = floor_fault {
+        outcome = Outcome { class: Some(class), detail, ..outcome };
+    }
+    outcome
+}
+
+pub(super) fn examine(threads: NonZeroUsize, actual: &TensorView, rule: &Rule) -> Outcome {
+    let (stats, side) = with_element!(actual.dtype(), stats(threads, actual));
+    let fault = range_fault(rule, &side);
+    let detail = fault.clone().unwrap_or_else(|| "measured, no golden to compare with".to_owned());
+    let metrics = Metrics { elements: actual.len() as u64, expected: None, actual: stats, difference: None };
+    Outcome { class: fault.map(|_| Class::Range), detail, metrics: Some(metrics) }
+}
+
+fn stats<T: Element>(threads: NonZeroUsize, view: &TensorView) -> (Stats, Side) {
+    let (moments, side) = measure_side::<T>(view, threads);
+    (Stats::new::<T>(view, &moments, &side), side)
+}
+
+fn values<T: Element>(
+    threads: NonZeroUsize,
+    expected: &TensorView,
+    actual: &TensorView,
+    rule: &Rule,
+) -> Outcome {
+    let epsilon = expected.dtype().epsilon().unwrap_or(0.0);
+    let judge = Judge::new(rule, epsilon);
+    let totals = measure::<T>(expected, actual, &judge, threads);
+    let mut difference = Difference::new::<T>(expected, actual, &totals, judge.tolerance.is_some());
+
+    let noise = rule.floor.map(|floor| Noise::new(&totals, floor, epsilon));
+    difference.times_floor = noise.map(|noise| noise.times);
+    let tally = &totals.tally;
+    match rule.gate {
+        Some(Gate::Tolerance { .. }) => {
+            difference.mismatched = Some(tally.outside);
+            difference.used = Some(tally.worst.first().map_or(0.0, |bad| bad.severity));
+        }
+        Some(Gate::Noise { k }) => {
+            if let Some(noise) = noise {
+                // Only a gate that is not met takes a second look, to count.
+                let bound = k * noise.max_unit;
+                let above = if tally.max_abs_below <= bound {
+                    0
+                } else {
+                    count_above::<T>(expected, actual, bound, threads)
+                };
+                difference.mismatched = Some(above + tally.huge_outside + tally.nonfinite);
+                difference.used = Some(over(noise.times.rms.max(noise.times.max), k));
+            }
+        }
+        None => {}
+    }
+    let fraction = |mismatched: u64| over(mismatched as f64, expected.len() as f64);
+    difference.mismatched_fraction = difference.mismatched.map(fraction);
+
+    let fault = finite_fault(&difference)
+        .or_else(|| value_fault(rule, &totals, &difference, noise))
+        .or_else(|| range_fault(rule, &tally.actual).map(|detail| (Class::Range, detail)));
+    let (class, detail) = match fault {
+        Some((class, detail)) => (Some(class), detail),
+        None => (None, agreement(rule, &difference)),
+    };
+    let metrics = Metrics {
+        elements: actual.len() as u64,
+        expected: Some(Stats::new::<T>(expected, &totals.ordered.expected, &tally.expected)),
+        actual: Stats::new::<T>(actual, &totals.ordered.actual, &tally.actual),
+        difference: Some(difference),
+    };
+    Outcome { class, detail, metrics: Some(metrics) }
+}
+
+/// The numbers of a noise gate.
+#[derive(Debug, Clone, Copy)]
+struct Noise {
+    floor: Floor,
+    expected_rms: f64,
+    /// What one multiple of the floor is for single elements.
+    max_unit: f64,
+    times: TimesFloor,
+}
+
+impl Noise {
+    fn new(totals: &Totals, floor: Floor, epsilon: f64) -> Self {
+        let Totals { ordered, tally } = totals;
+        let expected_rms = rms(ordered.paired_expected.sum_of_squares(), tally.counted);
+        let rms_unit = floor.rms.max(0.1 * epsilon * expected_rms);
+        let max_unit = floor.max.max(epsilon * tally.expected.absmax_below);
+        let times = TimesFloor {
+            rms: over(rms(ordered.error.sum_of_squares(), tally.counted), rms_unit),
+            max: over(tally.max_abs_below, max_unit),
+        };
+        Self { floor, expected_rms, max_unit, times }
+    }
+}
+
+fn floor_fault(rule: &Rule) -> Option<(Class, String)> {
+    let Some(Gate::Noise { k }) = rule.gate else { return None };
+    let usable = |x: f64| x.is_finite() && x >= 0.0;
+    match rule.floor {
+        None => Some((
+            Class::Missing,
+            format!(
+                "gate `noise: {k}` needs the golden's floor, and the golden has none; run `cargo xtask \
+                 regenerate-fixtures`"
+            ),
+        )),
+        Some(Floor { max, rms }) if !usable(max) || !usable(rms) => Some((
+            Class::Corrupt,
+            format!(
+                "the golden's floor is max {max}, rms {rms}, where finite numbers from 0 up are allowed; run `cargo \
+                 xtask regenerate-fixtures`"
+            ),
+        )),
+        Some(_) => None,
+    }
+}
+
+fn finite_fault(difference: &Difference) -> Option<(Class, String)> {
+    let count = difference.nonfinite_mismatched;
+    (count > 0).then(|| {
+        let (elements, are) = if count == 1 { ("element", "is") } else { ("elements", "are") };
+        let place = difference.worst.first().map_or_else(String::new, |first| {
+            format!(", first {:?}: expected {}, actual {}", first.index, first.expected, first.actual)
+        });
+        (
+            Class::Finite,
+            format!("{count} {elements} {are} NaN or infinite and not the same on both sides{place}"),
+        )
+    })
+}
+
+fn value_fault(
+    rule: &Rule,
+    totals: &Totals,
+    difference: &Difference,
+    noise: Option<Noise>,
+) -> Option<(Class, String)> {
+    match (&rule.gate, noise) {
+        (Some(Gate::Tolerance { .. }), _) if totals.tally.outside > 0 => {
+            let counted = format!("{} of {} elements outside", totals.tally.outside, totals.tally.elements);
+            Some((Class::Value, counted + &worst_words(difference)))
+        }
+        (Some(Gate::Noise { .. }), Some(noise)) if noise.floor.rms > 0.1 * noise.expected_rms => {
+            let (floor, golden) = (Short(noise.floor.rms), Short(noise.expected_rms));
+            let detail = format!(
+                "the floor's rms {floor} is above a tenth of the golden's rms {golden}: agreement would prove nothing"
+            );
+            Some((Class::Untestable, detail))
+        }
+        (Some(Gate::Noise { k }), Some(noise)) => {
+            let held = noise.times.rms <= *k && noise.times.max <= *k;
+            if held && totals.tally.huge_outside == 0 {
+                return None;
+            }
+            let TimesFloor { rms, max } = noise.times;
+            let mut detail =
+                format!("rms error {}x the floor, largest {}x, {k}x allowed", Short(rms), Short(max));
+            if totals.tally.huge_outside > 0 {
+                let count = totals.tally.huge_outside;
+                detail += &format!(
+                    "; {count} {}",
+                    if count == 1 { "fill value differs" } else { "fill values differ" }
+                );
+            }
+            Some((Class::Value, detail + &worst_words(difference)))
+        }
+        _ => None,
+    }
+}
+
+fn worst_words(difference: &Difference) -> String {
+    difference.worst.first().map_or_else(String::new, |worst| {
+        let times = worst.used.map_or_else(String::new, |used| format!(" ({}x the bound)", Short(used)));
+        format!(
+            ", worst {:?}: expected {}, actual {}, off by {}{times}",
+            worst.index,
+            worst.expected,
+            worst.actual,
+            Short(worst.distance)
+        )
+    })
+}
+
+fn range_fault(rule: &Rule, actual: &Side) -> Option<String> {
+    let (low, high) = rule.range?;
+    let mut found = Vec::new();
+    // Without finite elements the extremes are the wrong way round.
+    if actual.min <= actual.max && !(actual.min >= low && actual.max <= high) {
+        found.push(format!("values from {} to {}", Short(actual.min), Short(actual.max)));
+    }
+    let outside = [
+        (actual.nan, f64::NAN, "NaN"),
+        (actual.positive_infinity, f64::INFINITY, "inf"),
+        (actual.negative_infinity, f64::NEG_INFINITY, "-inf"),
+    ];
+    for (count, value, name) in outside {
+        if count > 0 && !(value >= low && value <= high) {
+            found.push(format!("{count} {name}"));
+        }
+    }
+    (!found.is_empty())
+        .then(|| format!("actual has {}, allowed is {} to {}", found.join(", "), Short(low), Short(high)))
+}
+
+fn agreement(rule: &Rule, difference: &Difference) -> String {
+    let used = Short(difference.used.unwrap_or(0.0));
+    match (&rule.gate, difference.times_floor) {
+        (Some(Gate::Noise { k }), Some(TimesFloor { rms, max })) => {
+            format!("rms error {}x the floor, largest {}x, {k}x allowed", Short(rms), Short(max))
+        }
+        (Some(_), _) => format!("used {used} of the tolerance"),
+        (None, _) => "shape, dtype and finiteness agree".to_owned(),
+    }
+}
