@@ -96,3 +96,23 @@ fn a_stored_member_is_mapped_and_a_tensor_outlives_its_file() {
     };
     assert_eq!(tensor.len(), 6);
 }
+
+#[test]
+fn a_file_larger_than_memory_is_opened_by_its_header() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("huge.npy");
+    let elements = 1usize << 33;
+    let dict = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({elements},), }}\n");
+    let mut header = b"\x93NUMPY\x01\x00".to_vec();
+    header.extend((dict.len() as u16).to_le_bytes());
+    header.extend(dict.bytes());
+    std::fs::write(&path, &header).unwrap();
+    // A hole of 32 GiB, which takes no room on disk.
+    let file = std::fs::File::options().write(true).open(&path).unwrap();
+    file.set_len(header.len() as u64 + 4 * elements as u64).unwrap();
+    let tensor = TensorFile::open(&path).unwrap().get("huge").unwrap();
+    assert_eq!(tensor.len(), elements);
+    let mut last = [1; 4];
+    tensor.view().gather(elements - 1, &mut last);
+    assert_eq!(last, [0; 4]);
+}

@@ -151,6 +151,13 @@ fn a_file_cut_anywhere_or_longer_is_an_error() {
     }
 }
 
+const MANIFEST: &str = r#"{"format": 1,
+  "made_by": {"key": "0000000000000000000000000000000000000000000000000000000000000000", "script": "a.py"},
+  "provenance": {"packages": {"numpy": "2.4.6"}},
+  "tensors": [{"name": "norm1", "role": "golden", "file": "goldens.safetensors", "dtype": "float32", "shape": [2, 3],
+    "sha256": "0000000000000000000000000000000000000000000000000000000000000000", "sequence": 0,
+    "floor": {"max": 1e-7, "rms": 2e-8}, "place": "a.py:Block.norm1"}]}"#;
+
 /// Valid files to start from.
 fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let data = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/tensor/");
@@ -221,6 +228,16 @@ proptest! {
         if let Ok(elements) = read_all("a.safetensors", &bytes) {
             prop_assert_eq!(elements * 2, data);
         }
+    }
+
+    #[test]
+    fn changed_manifests_are_read_or_refused(
+        edits in prop::collection::vec((0..4u8, any::<prop::sample::Index>(), 1..40usize, any::<u8>()), 1..6),
+    ) {
+        let mut text = MANIFEST.as_bytes().to_vec();
+        prop_assert!(Manifest::parse(&text).is_ok());
+        mutate(&mut text, &edits);
+        let _ = Manifest::parse(&text);
     }
 
     #[test]
