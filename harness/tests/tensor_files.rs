@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use mlx_parity::tensor::{Dtype, Tensor, TensorError, TensorFile};
+use mlx_parity::tensor::{Dtype, Tensor, TensorError, TensorFile, write_npy};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -53,6 +53,19 @@ fn every_file_holds_what_its_writer_put_in() {
         for file in [format!("numpy_{dtype}.npy"), format!("mlx_{dtype}.npy")] {
             assert_eq!(expected[&file][0].dtype, dtype);
         }
+    }
+}
+
+#[test]
+fn what_is_written_is_what_numpy_writes_to_the_byte() {
+    let folder = tempfile::tempdir().unwrap();
+    let same = Dtype::ALL.map(|dtype| format!("numpy_{dtype}"));
+    let same = same.iter().map(String::as_str).chain(["numpy_scalar", "numpy_empty"]);
+    for name in same {
+        let source = data(&format!("{name}.npy"));
+        let copy = folder.path().join("copy.npy");
+        write_npy(&copy, &TensorFile::open(&source).unwrap().get(name).unwrap().view()).unwrap();
+        assert_eq!(std::fs::read(&copy).unwrap(), std::fs::read(&source).unwrap(), "{name}");
     }
 }
 
