@@ -59,10 +59,10 @@ pub enum FixtureError {
     Dtype { set: String, path: PathBuf, key: String, expected: Dtype, found: Dtype },
     /// A tensor is of another shape than the manifest says.
     #[error("`{key}` of `{}` has shape {found:?}, but the manifest says {expected:?}; {}", path.display(), regenerate(set))]
-    Shape { set: String, path: PathBuf, key: String, expected: Vec<usize>, found: Vec<usize> },
+    Shape { set: String, path: PathBuf, key: String, expected: Box<[usize]>, found: Box<[usize]> },
     /// A tensor's elements are not the ones the manifest was made for.
     #[error("`{key}` of `{}` has SHA-256 {found}, but the manifest says {expected}; {}", path.display(), regenerate(set))]
-    Checksum { set: String, path: PathBuf, key: String, expected: String, found: String },
+    Checksum { set: String, path: PathBuf, key: String, expected: Box<str>, found: Box<str> },
     /// A file that the manifest does not list.
     #[error("`{}` is not in the manifest; remove it, or {}", path.display(), regenerate(set))]
     ExtraFile { set: String, path: PathBuf },

@@ -169,7 +169,7 @@ impl FixtureSet {
             return Err(FixtureError::Dtype { set, path: path(), key, expected, found });
         }
         if tensor.shape() != entry.shape {
-            let (expected, found) = (entry.shape.clone(), tensor.shape().to_vec());
+            let (expected, found) = (entry.shape.as_slice().into(), tensor.shape().into());
             return Err(FixtureError::Shape { set, path: path(), key, expected, found });
         }
         Ok(tensor)

@@ -62,8 +62,8 @@ fn verify_file(
                         set: set.name().to_owned(),
                         path: path.clone(),
                         key: entry.key().to_owned(),
-                        expected: entry.sha256.clone(),
-                        found,
+                        expected: entry.sha256.as_str().into(),
+                        found: found.into(),
                     });
                 }
             }

@@ -17,7 +17,9 @@ pub fn write_npy(path: impl AsRef<Path>, view: &TensorView<'_>) -> Result<(), Te
 }
 
 fn header(view: &TensorView<'_>) -> Vec<u8> {
-    let axes: String = view.shape().iter().map(|length| format!("{length},")).collect();
+    // Written as Python prints a tuple, to the letter: MLX's reader stumbles over any other comma.
+    let axes: Vec<String> = view.shape().iter().map(usize::to_string).collect();
+    let axes = if let [axis] = axes.as_slice() { format!("{axis},") } else { axes.join(", ") };
     let mut dict =
         format!("{{'descr': '{}', 'fortran_order': False, 'shape': ({axes}), }}", descr(view.dtype()));
     // The data begins at a multiple of 64 bytes, so that a map of it is aligned for every dtype.

@@ -1,0 +1,5 @@
+#![no_main]
+
+mod read_all;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| read_all::read_all("a.npy", bytes));
