@@ -1,0 +1,107 @@
+//! A suite whose ports are wrong on purpose, one a kind of mistake. `planted.rs` runs it and expects each to be caught.
+
+use std::process::ExitCode;
+
+use mlx_parity::{PortResult, Run, Suite};
+use mlx_parity_tap::{scope, tap};
+use mlx_rs::{Array, Dtype, nn, ops};
+use parity_tests::gated_mlp::Block;
+
+fn main() -> ExitCode {
+    let Some(root) = std::env::var_os("FAULTY_ROOT") else {
+        eprintln!("FAULTY_ROOT names the folder with parity-specs/ and fixtures/");
+        return ExitCode::FAILURE;
+    };
+    let mut suite = Suite::new(root, "parity-specs", "fixtures")
+        .port("right", |run| forward(run, |_, array| Ok(array)))
+        .port("wrong_eps", |run| {
+            let mut block = Block::new(run.params()?)?;
+            run.weights()?.load_into(&mut block)?;
+            block.norm.eps = 1e-2;
+            block.forward(&run.input("x")?)?;
+            Ok(())
+        })
+        .port("weight_left", |run| {
+            let weights = run.weights()?;
+            for name in ["norm.weight", "gate.weight", "up.weight", "down.weight"] {
+                weights.get(name)?;
+            }
+            forward_without_weights(run)
+        })
+        .port("weight_invented", |run| {
+            run.weights()?.get("down.scale")?;
+            Ok(())
+        })
+        .port("input_unused", |run| {
+            run.weights()?.load_into(&mut Block::new(run.params()?)?)?;
+            forward_without_weights(run)
+        })
+        .port("prints", |run| {
+            println!("printed by the port");
+            forward(run, |_, array| Ok(array))
+        });
+    for (name, fault) in FAULTS {
+        suite = suite.port(*name, move |run| forward(run, fault));
+    }
+    suite.main()
+}
+
+/// What is done to the array of the tap with this name before it is tapped.
+type Fault = fn(&str, Array) -> Result<Array, Box<dyn std::error::Error + Send + Sync>>;
+
+const FAULTS: &[(&str, Fault)] = &[
+    ("scaled", |name, x| Ok(if name == "gated" { x.multiply(Array::from_f32(1.01))? } else { x })),
+    ("shape", |name, x| Ok(if name == "gated" { x.reshape(&[6, 48])? } else { x })),
+    ("dtype", |name, x| Ok(if name == "gated" { x.as_dtype(Dtype::Bfloat16)? } else { x })),
+    ("nan", |name, x| Ok(if name == "gated" { ops::sqrt(&x)? } else { x })),
+    ("strided", |_, x| Ok(x.transpose()?.contiguous()?.transpose()?)),
+    ("twice", |name, x| Ok(if name == "gated" { tap("gated", x)? } else { x })),
+    ("renamed", |name, x| {
+        let _scope = (name == "gated").then(|| scope("mlp", None));
+        Ok(if name == "gated" { tap("gatd", x)? } else { x })
+    }),
+    ("error", |name, x| if name == "out" { Err("planted error".into()) } else { Ok(x) }),
+    ("mlx_error", |name, x| Ok(if name == "out" { x.matmul(Array::from_slice(&[1f32; 3], &[3]))? } else { x })),
+    ("panic", |name, x| if name == "out" { panic!("planted panic") } else { Ok(x) }),
+    ("abort", |name, x| if name == "out" { std::process::abort() } else { Ok(x) }),
+    ("exit", |name, x| if name == "out" { std::process::exit(7) } else { Ok(x) }),
+    ("hang", |name, x| {
+        while name == "out" {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        Ok(x)
+    }),
+    ("crash_once", |name, x| {
+        let again = std::env::var("NEXTEST_ATTEMPT").is_ok_and(|attempt| attempt != "1");
+        if name == "out" && !again { std::process::abort() } else { Ok(x) }
+    }),
+];
+
+/// The block with plain operations, so that a fault can stand anywhere.
+fn forward(run: &Run, fault: Fault) -> PortResult {
+    let weights = run.weights()?;
+    let weight = |name: &str| weights.get(name);
+    let linear = |x: &Array, name: &str| -> Result<Array, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(x.matmul(weight(&format!("{name}.weight"))?.transpose()?)?)
+    };
+    let meet = |name: &str, array: Array| -> Result<Array, Box<dyn std::error::Error + Send + Sync>> {
+        let array = fault(name, array)?;
+        let renamed = std::env::var("FAULTY_RENAMED").is_ok_and(|renamed| renamed == name);
+        Ok(if renamed { array } else { tap(name, array)? })
+    };
+    let x = run.input("x")?;
+    let normed = meet("norm", mlx_rs::fast::rms_norm(&x, Some(&weight("norm.weight")?), 1e-6)?)?;
+    let gated = nn::silu(linear(&normed, "gate")?)?.multiply(linear(&normed, "up")?)?;
+    let gated = meet("gated", gated)?;
+    let down = linear(&gated.reshape(&[1, 6, 48])?.as_dtype(Dtype::Float32)?, "down")?.add(weight("down.bias")?)?;
+    meet("out", x.add(down)?)?;
+    Ok(())
+}
+
+/// Meets every tap without any weight or input, which then must be missed.
+fn forward_without_weights(_: &Run) -> PortResult {
+    for name in ["norm", "gated", "out"] {
+        tap(name, Array::from_f32(0.0))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,332 @@
+//! Every kind of mistake turns the suite red, with exit code 101 and the words that name it.
+//!
+//! Runs the real binary of `examples/faulty.rs` on a copy of the gated MLP's spec and fixtures.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use rstest::rstest;
+
+/// A project of its own, with one spec whose port is the one named.
+struct Project {
+    root: tempfile::TempDir,
+}
+
+impl Project {
+    fn with_port(port: &str) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        for file in [
+            "parity-specs/policies.yaml",
+            "parity-specs/gated_mlp/block.yaml",
+            "exporter/references/gated_mlp_block.py",
+            "fixtures/gated_mlp/block/manifest.json",
+            "fixtures/gated_mlp/block/goldens.safetensors",
+            "fixtures/gated_mlp/block/inputs.safetensors",
+            "fixtures/gated_mlp/block/weights.safetensors",
+        ] {
+            let copy = root.path().join(file);
+            fs::create_dir_all(copy.parent().unwrap()).unwrap();
+            fs::copy(repository.join(file), copy).unwrap();
+        }
+        let project = Self { root };
+        project.edit("parity-specs/gated_mlp/block.yaml", "port: gated_mlp::block", &format!("port: {port}"));
+        project
+    }
+
+    fn path(&self, file: &str) -> PathBuf {
+        self.root.path().join(file)
+    }
+
+    fn edit(&self, file: &str, from: &str, to: &str) {
+        let text = fs::read_to_string(self.path(file)).unwrap();
+        assert!(text.contains(from), "`{file}` has no `{from}`");
+        fs::write(self.path(file), text.replacen(from, to, 1)).unwrap();
+    }
+
+    /// Declares another checkpoint of the same spec, in place of `gated`.
+    fn declare(&self, checkpoint: &str) {
+        let path = self.path("parity-specs/gated_mlp/block.yaml");
+        let text = fs::read_to_string(&path).unwrap();
+        let lines: Vec<&str> =
+            text.lines().map(|line| if line.contains("name: gated,") { checkpoint } else { line }).collect();
+        fs::write(path, lines.join("\n")).unwrap();
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        // Examples lie beside the folder of test binaries, and Cargo builds both for `cargo test`.
+        let built = std::env::current_exe().unwrap();
+        let mut command = Command::new(built.parent().unwrap().parent().unwrap().join("examples/faulty"));
+        command.args(arguments).env("FAULTY_ROOT", self.root.path());
+        for variable in ["NEXTEST_RUN_ID", "NEXTEST_ATTEMPT", "PARITY_OUT", "PARITY_FIXTURES", "PARITY_RUN"] {
+            command.env_remove(variable);
+        }
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Ran {
+        Ran::of(self.command(arguments).output().unwrap())
+    }
+
+    /// How often a worker was started, by the runs that are kept.
+    fn runs(&self) -> usize {
+        let runs = fs::read_dir(self.path("target/parity/runs")).unwrap();
+        runs.filter(|entry| entry.as_ref().unwrap().file_type().unwrap().is_dir()).count()
+    }
+}
+
+/// What a run of the suite said.
+struct Ran {
+    code: Option<i32>,
+    said: String,
+}
+
+impl Ran {
+    fn of(output: Output) -> Self {
+        let said = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
+        Self { code: output.status.code(), said }
+    }
+
+    #[track_caller]
+    fn is_red(&self, words: &[&str]) {
+        assert_eq!(self.code, Some(101), "{}", self.said);
+        self.says(words);
+    }
+
+    #[track_caller]
+    fn is_green(&self) {
+        assert_eq!(self.code, Some(0), "{}", self.said);
+    }
+
+    #[track_caller]
+    fn says(&self, words: &[&str]) {
+        for word in words {
+            assert!(self.said.contains(word), "does not say `{word}`:\n{}", self.said);
+        }
+    }
+
+    /// The trials with that outcome, `ok` or `FAILED`, in order of their names.
+    fn ended(&self, how: &str) -> Vec<&str> {
+        let mut names: Vec<&str> = self
+            .said
+            .lines()
+            .filter_map(|line| line.strip_prefix("test ")?.strip_suffix(how)?.trim_end().strip_suffix("..."))
+            .filter_map(|name| name.trim().strip_prefix("gated_mlp/block::"))
+            .collect();
+        names.sort_unstable();
+        names
+    }
+}
+
+#[test]
+fn the_right_port_is_green() {
+    let ran = Project::with_port("right").run(&[]);
+    ran.is_green();
+    assert_eq!(ran.ended("ok"), ["fixture", "gated", "norm", "out", "weights"]);
+}
+
+/// The trials that fail by each mistake, and what the first of them says.
+#[rstest]
+#[case::eps("wrong_eps", &["gated", "norm", "out"], &["norm: value differs", "first divergence"])]
+#[case::scaled("scaled", &["gated", "out"], &["gated: value differs", "last green: norm", "policy `fp32`"])]
+#[case::shape("shape", &["gated"], &["gated: shape differs", "[1, tokens, hidden]", "[6, 48]"])]
+#[case::dtype("dtype", &["gated", "out"], &["gated: dtype differs", "float32", "bfloat16"])]
+#[case::nan("nan", &["gated", "out"], &["gated: NaN or infinity differs", "actual nan"])]
+#[case::twice("twice", &["gated"], &["gated: wrong number of hits", "met 2 times, but 1 declared"])]
+#[case::error("error", &["out"], &["out: crash", "after checkpoint `gated`: planted error"])]
+#[case::mlx_error("mlx_error", &["out"], &["out: crash", "[matmul]"])]
+#[case::panic("panic", &["out"], &["out: crash", "panicked: planted panic"])]
+#[case::abort("abort", &["out", "weights"], &["out: crash", "killed by SIGABRT after checkpoint `gated`"])]
+#[case::exit("exit", &["out", "weights"], &["out: crash", "with exit code 7"])]
+#[case::weight_left(
+    "weight_left",
+    &["fixture", "gated", "norm", "out", "weights"],
+    &["4 weights taken, 0 missing, 1 never used", "UNUSED   down.bias"]
+)]
+#[case::weight_invented(
+    "weight_invented",
+    &["fixture", "gated", "norm", "out", "weights"],
+    &["there is no weight `down.scale`", "MISSING  down.scale"]
+)]
+#[case::input_unused(
+    "input_unused",
+    &["fixture", "gated", "norm", "out"],
+    &["the port never asked for: x"]
+)]
+fn a_wrong_port_is_red(#[case] port: &str, #[case] failed: &[&str], #[case] words: &[&str]) {
+    let ran = Project::with_port(port).run(&[]);
+    ran.is_red(words);
+    assert_eq!(ran.ended("FAILED"), failed, "{}", ran.said);
+}
+
+#[test]
+fn strides_make_no_difference() {
+    Project::with_port("strided").run(&[]).is_green();
+}
+
+#[test]
+fn a_port_that_hangs_is_ended_at_the_timeout() {
+    let project = Project::with_port("hang");
+    project.edit("parity-specs/gated_mlp/block.yaml", "inputs: [x]", "inputs: [x]\ntimeout: 2s");
+    let ran = project.run(&[]);
+    ran.is_red(&["out: crash", "timed out after 2 s, after checkpoint `gated`"]);
+    assert_eq!(ran.ended("ok"), ["fixture", "gated", "norm"]);
+}
+
+#[test]
+fn a_tap_under_another_name_is_missed_and_offered() {
+    let project = Project::with_port("renamed");
+    let output = project.command(&[]).env("FAULTY_RENAMED", "gated").output().unwrap();
+    let ran = Ran::of(output);
+    ran.is_red(&["gated: never reached", "`mlp.gatd`"]);
+    assert_eq!(ran.ended("FAILED"), ["gated"]);
+}
+
+#[test]
+fn a_port_that_is_not_registered_is_red_everywhere_and_near_names_are_offered() {
+    let ran = Project::with_port("rigth").run(&[]);
+    ran.is_red(&["port `rigth` is not registered", "`right`"]);
+    assert_eq!(ran.ended("ok"), [""; 0]);
+    assert_eq!(ran.ended("FAILED"), ["fixture", "gated", "norm", "out", "spec", "weights"]);
+}
+
+#[test]
+fn fixtures_that_cannot_be_trusted_are_red_everywhere() {
+    type Plant = fn(&Project);
+    let faults: [(Plant, &[&str]); 5] = [
+        (
+            |project| {
+                let path = project.path("exporter/references/gated_mlp_block.py");
+                fs::write(&path, fs::read_to_string(&path).unwrap() + "# another\n").unwrap();
+            },
+            &["the golden is stale", "regenerate-fixtures gated_mlp/block"],
+        ),
+        (
+            |project| project.edit("parity-specs/gated_mlp/block.yaml", "tokens: 6}", "tokens: 7}"),
+            &["the golden is stale", "`params`"],
+        ),
+        (
+            |project| fs::remove_dir_all(project.path("fixtures/gated_mlp/block")).unwrap(),
+            &["the golden is missing", "there are no fixtures"],
+        ),
+        (
+            |project| {
+                let path = project.path("fixtures/gated_mlp/block/goldens.safetensors");
+                let mut bytes = fs::read(&path).unwrap();
+                *bytes.last_mut().unwrap() ^= 1;
+                fs::write(&path, bytes).unwrap();
+            },
+            &["the fixtures cannot be trusted", "SHA-256"],
+        ),
+        (
+            |project| {
+                let path = project.path("fixtures/gated_mlp/block/inputs.safetensors");
+                let bytes = fs::read(&path).unwrap();
+                fs::write(&path, &bytes[..bytes.len() - 4]).unwrap();
+            },
+            &["the fixtures cannot be trusted", "truncated"],
+        ),
+    ];
+    for (plant, words) in faults {
+        let project = Project::with_port("right");
+        plant(&project);
+        let ran = project.run(&[]);
+        ran.is_red(words);
+        assert_eq!(ran.ended("FAILED"), ["fixture", "gated", "norm", "out", "weights"], "{}", ran.said);
+        ran.says(&["not run; `gated_mlp/block::fixture` says why"]);
+    }
+}
+
+#[test]
+fn a_checkpoint_without_a_golden_is_red() {
+    let project = Project::with_port("right");
+    project.declare("  - {name: gatde, dtype: float32, policy: fp32}");
+    // The tap is called `gated`, so rename it too: what is wanted here is a golden, not a tap.
+    project.run(&[]).is_red(&["gatde: never reached", "did you mean `gated`"]);
+}
+
+#[test]
+fn a_spec_that_cannot_be_read_is_red_by_its_name_and_listing_still_works() {
+    let project = Project::with_port("right");
+    project.edit("parity-specs/gated_mlp/block.yaml", "dtype: float32", "dtyp: float32");
+    let ran = project.run(&[]);
+    ran.is_red(&["dtyp", "`dtype`", "block.yaml:"]);
+    assert_eq!(ran.ended("FAILED"), ["spec"]);
+    let listed = project.run(&["--list"]);
+    listed.is_green();
+    listed.says(&["gated_mlp/block::spec: test"]);
+}
+
+#[test]
+fn a_suite_without_specs_is_red() {
+    let project = Project::with_port("right");
+    fs::remove_dir_all(project.path("parity-specs/gated_mlp")).unwrap();
+    project.run(&[]).is_red(&["parity::discovery", "no spec was found"]);
+    project.run(&["--list"]).is_green();
+}
+
+#[test]
+fn listing_starts_nothing_and_leaves_nothing() {
+    let project = Project::with_port("abort");
+    let listed = project.run(&["--list"]);
+    listed.is_green();
+    listed.says(&["gated_mlp/block::norm: test", "gated_mlp/block::weights: test"]);
+    assert!(!project.path("target").exists());
+}
+
+#[test]
+fn a_filtered_run_stops_after_what_was_asked_for() {
+    let project = Project::with_port("abort");
+    let ran = project.run(&["--exact", "gated_mlp/block::gated"]);
+    ran.is_green();
+    assert_eq!(ran.ended("ok"), ["gated"]);
+    // Nobody asked for anything in this spec, so nothing is run at all.
+    project.run(&["nothing like it"]).is_green();
+    assert_eq!(project.runs(), 1);
+}
+
+#[test]
+fn requirements_that_are_not_met_ignore_or_fail() {
+    let project = Project::with_port("right");
+    project.edit("parity-specs/gated_mlp/block.yaml", "inputs: [x]", "inputs: [x]\nrequires: [\"env:FAULTY_NEVER\"]");
+    let ran = project.run(&[]);
+    ran.is_green();
+    ran.says(&["5 ignored", "gated_mlp/block is ignored: it needs the environment variable FAULTY_NEVER"]);
+    let required = Ran::of(project.command(&[]).env("PARITY_REQUIRE", "all").output().unwrap());
+    required.is_red(&["PARITY_REQUIRE=all allows nothing to be ignored"]);
+    let wrong = Ran::of(project.command(&[]).env("PARITY_REQUIRE", "yes").output().unwrap());
+    wrong.is_red(&["PARITY_REQUIRE is `yes`, expected `declared` or `all`"]);
+}
+
+/// As nextest does it: a process a test, all with the same run id.
+fn as_nextest(project: &Project, name: &str, run: &str, attempt: &str) -> Ran {
+    let output = project
+        .command(&["--exact", &format!("gated_mlp/block::{name}"), "--nocapture"])
+        .env("NEXTEST_RUN_ID", run)
+        .env("NEXTEST_ATTEMPT", attempt)
+        .output()
+        .unwrap();
+    Ran::of(output)
+}
+
+#[test]
+fn processes_of_one_nextest_run_share_one_worker() {
+    let project = Project::with_port("prints");
+    for name in ["out", "norm", "gated", "fixture", "weights"] {
+        as_nextest(&project, name, "one", "1").is_green();
+    }
+    assert_eq!(project.runs(), 1);
+    let output = project.path("target/parity/runs/latest/gated_mlp/block/output.log");
+    assert_eq!(fs::read_to_string(output).unwrap(), "printed by the port\n");
+    as_nextest(&project, "out", "two", "1").is_green();
+    assert_eq!(project.runs(), 2);
+}
+
+#[test]
+fn a_crash_is_repeated_by_a_retry_only() {
+    let project = Project::with_port("crash_once");
+    as_nextest(&project, "out", "one", "1").is_red(&["SIGABRT"]);
+    as_nextest(&project, "norm", "one", "1").is_green();
+    as_nextest(&project, "out", "one", "2").is_green();
+}
