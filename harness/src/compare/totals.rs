@@ -236,3 +236,42 @@ pub(super) fn count_above<T: Element>(
     });
     spans.into_iter().sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::gate::Rule;
+
+    /// A billion pairs through the accumulator, a block at a time, against sums in whole numbers.
+    #[test]
+    fn a_billion_elements_lose_no_digits() {
+        const BLOCKS: u64 = 1_000_000_000 / BLOCK as u64;
+        // Multiples of 2^-12 around 1000, off by multiples of 2^-12: large sums of numbers that differ little.
+        let in_units: Vec<(i64, i64)> =
+            (0..BLOCK as i64).map(|i| (4_096_000 + i * i % 977, i % 7 - 3)).collect();
+        let unit = f64::from(1 << 12).recip();
+        let expected: Vec<f32> = in_units.iter().map(|&(e, _)| (e as f64 * unit) as f32).collect();
+        let actual: Vec<f32> = in_units.iter().map(|&(e, d)| ((e + d) as f64 * unit) as f32).collect();
+        let judge = Judge::new(&Rule::default(), 0.0);
+        let mut totals = Totals::default();
+        for block in 0..BLOCKS as usize {
+            totals.push(&expected, &actual, block * BLOCK, 1 << 40, &judge);
+        }
+
+        let count = i128::from(BLOCKS) * BLOCK as i128;
+        let sum = |of: fn(i128, i128) -> i128| -> i128 {
+            in_units.iter().map(|&(e, d)| of(e.into(), d.into())).sum::<i128>() * i128::from(BLOCKS)
+        };
+        let check = |found: f64, exact: f64| assert!((found / exact - 1.0).abs() < 1e-13, "{found} {exact}");
+        let Totals { ordered, tally } = totals;
+        assert_eq!(i128::from(tally.counted), count);
+        check(ordered.distances.value(), sum(|_, d| d.abs()) as f64 * unit);
+        check(ordered.expected.mean(), sum(|e, _| e) as f64 / count as f64 * unit);
+        check(ordered.error.sum_of_squares(), sum(|_, d| d * d) as f64 * unit * unit);
+        check(ordered.paired_actual.sum_of_squares(), sum(|e, d| (e + d) * (e + d)) as f64 * unit * unit);
+        // n * sum(x * x) - sum(x)^2 stays below 2^127 when the constant part is taken out of x first.
+        let (s, q) = (sum(|e, _| e - 4_096_000), sum(|e, _| (e - 4_096_000) * (e - 4_096_000)));
+        let spread = (count * q - s * s) as f64 / count as f64 / count as f64;
+        check(ordered.expected.deviation(), spread.sqrt() * unit);
+    }
+}

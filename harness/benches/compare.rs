@@ -1,0 +1,168 @@
+//! How fast a whole comparison is, against merely reading the same bytes.
+//!
+//! For each dtype and size, both sides run on the same arrays with the same threads, in turn, and the best of several
+//! turns counts: what else the machine does then disturbs both alike. The last line has, for each dtype, the smaller
+//! of its ratios.
+
+use std::hint::black_box;
+use std::num::NonZeroUsize;
+use std::time::Instant;
+
+use half::{bf16, f16};
+use mlx_parity::compare::{Gate, Rule, compare_on};
+use mlx_parity::tensor::{Dtype, TensorView};
+use pulp::{Arch, Simd, WithSimd};
+
+const MIB: usize = 1 << 20;
+const SIZES: [usize; 2] = [64 * MIB, 1024 * MIB];
+const TURNS: usize = 9;
+/// What a thread reads at a time.
+const SPAN: usize = MIB;
+
+fn main() {
+    let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    println!("comparing and reading pairs of arrays on {threads} threads, best of {TURNS}");
+    let mut ratios = Vec::new();
+    for (name, dtype, rtol) in
+        [("f32", Dtype::Float32, 1e-5), ("bf16", Dtype::Bfloat16, 1e-2), ("f16", Dtype::Float16, 1e-2)]
+    {
+        let mut worst = f64::INFINITY;
+        for size in SIZES {
+            let (expected, actual) = pair(dtype, size);
+            let view = |data| TensorView::new(dtype, &[size / dtype.size()], data);
+            let (Ok(expected_view), Ok(actual_view)) =
+                (view(bytemuck::cast_slice(&expected)), view(bytemuck::cast_slice(&actual)))
+            else {
+                unreachable!("a size is a whole number of elements");
+            };
+            let rule =
+                Rule { gate: Some(Gate::Tolerance { rtol, atol: rtol, policy: None }), ..Rule::default() };
+            let compare = || {
+                let outcome = compare_on(threads, &expected_view, &actual_view, &rule);
+                assert!(outcome.passed(), "{}", outcome.detail);
+            };
+            let read = || black_box(read(threads, dtype, &expected, &actual));
+            let (mut compared, mut was_read) = (f64::INFINITY, f64::INFINITY);
+            for _ in 0..TURNS {
+                compared = compared.min(seconds(compare));
+                was_read = was_read.min(seconds(|| _ = read()));
+            }
+            let speed = |seconds: f64| 2.0 * size as f64 / seconds / 1e9;
+            let ratio = was_read / compared;
+            println!(
+                "{name:4} 2 x {:4} MiB: compare {:5.1} GB/s ({:7.1} ms), read {:5.1} GB/s ({:6.1} ms), ratio {ratio:.2}",
+                size / MIB,
+                speed(compared),
+                compared * 1e3,
+                speed(was_read),
+                was_read * 1e3,
+            );
+            worst = worst.min(ratio);
+        }
+        ratios.push(format!("{name} {worst:.2}"));
+    }
+    println!("of read speed: {}", ratios.join(", "));
+}
+
+fn seconds(work: impl FnOnce()) -> f64 {
+    let start = Instant::now();
+    work();
+    start.elapsed().as_secs_f64()
+}
+
+/// A golden of about normal numbers and an actual with rounding noise of its dtype, some of it absolute, so that small
+/// elements are hit as they are by a real port. As words, which are aligned for every dtype.
+fn pair(dtype: Dtype, size: usize) -> (Vec<u64>, Vec<u64>) {
+    let count = size / dtype.size();
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    let mut uniform = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 40) as f32 / (1u32 << 24) as f32 - 0.5
+    };
+    let epsilon = dtype.epsilon().unwrap_or(0.0) as f32;
+    let mut make = || {
+        let e = 2.0 * (uniform() + uniform() + uniform() + uniform());
+        (e, e * (1.0 + epsilon * uniform()) + 0.25 * epsilon * uniform())
+    };
+    let (mut expected, mut actual) = (vec![0u64; size / 8], vec![0u64; size / 8]);
+    match dtype {
+        Dtype::Float32 => {
+            let (expected, actual): (&mut [f32], &mut [f32]) =
+                (bytemuck::cast_slice_mut(&mut expected), bytemuck::cast_slice_mut(&mut actual));
+            (0..count).for_each(|i| (expected[i], actual[i]) = make());
+        }
+        _ => {
+            let narrow = |x| {
+                if dtype == Dtype::Float16 { f16::from_f32(x).to_bits() } else { bf16::from_f32(x).to_bits() }
+            };
+            let (expected, actual): (&mut [u16], &mut [u16]) =
+                (bytemuck::cast_slice_mut(&mut expected), bytemuck::cast_slice_mut(&mut actual));
+            for i in 0..count {
+                let (e, a) = make();
+                (expected[i], actual[i]) = (narrow(e), narrow(a));
+            }
+        }
+    }
+    (expected, actual)
+}
+
+/// The sum of both arrays on so many threads: of floats for float32, of words for 16-bit floats, which is all that a
+/// read of them can be without converting.
+fn read(threads: NonZeroUsize, dtype: Dtype, expected: &[u64], actual: &[u64]) -> f64 {
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let spans = (expected.len() * 8).div_ceil(SPAN);
+    let run = || {
+        let mut total = 0.0;
+        loop {
+            let index = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            if index >= spans {
+                return total;
+            }
+            for array in [expected, actual] {
+                let words = &array[index * (SPAN / 8)..((index + 1) * (SPAN / 8)).min(array.len())];
+                total += Arch::new().dispatch(Read { words, float: dtype == Dtype::Float32 });
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (1..threads.get()).map(|_| scope.spawn(run)).collect();
+        let own = run();
+        own + workers.into_iter().filter_map(|worker| worker.join().ok()).sum::<f64>()
+    })
+}
+
+struct Read<'a> {
+    words: &'a [u64],
+    float: bool,
+}
+
+impl WithSimd for Read<'_> {
+    type Output = f64;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> f64 {
+        // Eight sums at once, so that additions do not wait for one another.
+        if self.float {
+            let (vectors, _) = S::as_simd_f32s(bytemuck::cast_slice(self.words));
+            let mut sums = [simd.splat_f32s(0.0); 8];
+            for eight in vectors.as_chunks::<8>().0 {
+                for (sum, &x) in sums.iter_mut().zip(eight) {
+                    *sum = simd.add_f32s(*sum, x);
+                }
+            }
+            sums.into_iter().map(|sum| f64::from(simd.reduce_sum_f32s(sum))).sum()
+        } else {
+            let (vectors, _) = S::as_simd_u32s(bytemuck::cast_slice(self.words));
+            let mut sums = [simd.splat_u32s(0); 8];
+            for eight in vectors.as_chunks::<8>().0 {
+                for (sum, &x) in sums.iter_mut().zip(eight) {
+                    *sum = simd.add_u32s(*sum, x);
+                }
+            }
+            black_box(sums);
+            0.0
+        }
+    }
+}
