@@ -1,2 +1,9 @@
-//! x
-fn main() {}
+//! The commands of this repository. A port's own repository can have the same file with its own names.
+
+use std::process::ExitCode;
+
+use mlx_parity::cli::Project;
+
+fn main() -> ExitCode {
+    Project::new("..").suite("parity-tests", "parity").exporter("exporter").main()
+}

@@ -1,0 +1,103 @@
+//! Every command of `cargo xtask`, here and in a porter's own repository. Needs no MLX to build.
+//!
+//! A repository has them with an `xtask` crate whose `main` names its roots:
+//!
+//! ```no_run
+//! use std::process::ExitCode;
+//!
+//! use mlx_parity::cli::Project;
+//!
+//! fn main() -> ExitCode {
+//!     Project::new("..").suite("my-port", "parity").main()
+//! }
+//! ```
+
+mod cargo;
+mod parity;
+mod project;
+mod python;
+mod setup;
+mod steps;
+mod test;
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use thiserror::Error;
+
+pub use project::Project;
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "cargo xtask",
+    bin_name = "cargo xtask",
+    about = "Proves that an mlx-rs port computes what its reference computes",
+    after_help = "Examples:\n  \
+        cargo xtask test            set up what is missing, then run every test\n  \
+        cargo xtask parity          run the parity suite and read it checkpoint by checkpoint\n  \
+        cargo xtask parity mlp      only the checkpoints with `mlp` in their names\n  \
+        cargo test --test parity    the same checkpoints as plain tests, once set up",
+    disable_help_subcommand = true
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Prepare this machine: on Linux, build MLX's CPU backend; on macOS, check Xcode's tools and cmake
+    Setup(setup::Arguments),
+    /// Set up what is missing, then run every test of the workspace and the exporter's own
+    Test(test::Arguments),
+    /// Run the parity suite, print each spec's ladder and the summary, write the reports
+    Parity(parity::Arguments),
+    #[command(hide = true)]
+    GenerateBindings(setup::BindingsArguments),
+}
+
+/// Why a command could not do its work. Each says what happened; [`CliError::next`] says what to do.
+#[derive(Debug, Error)]
+pub(crate) enum CliError {
+    #[error(transparent)]
+    Setup(#[from] setup::SetupError),
+    #[error(transparent)]
+    Python(#[from] python::PythonError),
+    #[error(transparent)]
+    Cargo(#[from] cargo::CargoError),
+    #[error(transparent)]
+    Parity(#[from] parity::ParityError),
+}
+
+impl CliError {
+    fn next(&self) -> Option<String> {
+        match self {
+            Self::Setup(error) => error.next(),
+            Self::Python(error) => error.next(),
+            Self::Cargo(_) => None,
+            Self::Parity(error) => error.next(),
+        }
+    }
+}
+
+/// Runs the command in this process's arguments.
+fn run(project: &Project) -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Setup(arguments) => setup::run(project, &arguments),
+        Command::Test(arguments) => test::run(project, &arguments),
+        Command::Parity(arguments) => parity::run(project, &arguments),
+        Command::GenerateBindings(arguments) => setup::generate_bindings(&arguments),
+    };
+    result.unwrap_or_else(|error| {
+        let (bold, red, reset) = match std::io::stderr().is_terminal() {
+            true => ("\x1b[1m", "\x1b[1;31m", "\x1b[0m"),
+            false => ("", "", ""),
+        };
+        eprintln!("{red}error{reset}: {}", crate::report::error_chain(&error));
+        if let Some(next) = error.next() {
+            eprintln!("{bold}to do{reset}: {next}");
+        }
+        ExitCode::FAILURE
+    })
+}

@@ -1,0 +1,204 @@
+//! The machine's own Python 3 and pip: how wheels are fetched, and what runs the exporter's tests.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+use thiserror::Error;
+
+use super::Project;
+use super::steps::Steps;
+use crate::hash::hex;
+
+/// Why there is no usable Python, or what it could not do.
+#[derive(Debug, Error)]
+pub(crate) enum PythonError {
+    #[error("cannot run `{program}`, which fetches MLX's wheels and runs the exporter")]
+    NoPython { program: String, source: io::Error },
+    #[error("`{program}` does not work: {said}")]
+    Broken { program: String, said: String },
+    #[error("`{program}` is Python {found}, but 3.10 or newer is needed")]
+    OldPython { program: String, found: String },
+    #[error("`{program}` has no pip: {said}")]
+    NoPip { program: String, said: String },
+    #[error("pip could not fetch {what}: {said}")]
+    Fetch { what: String, said: String },
+    #[error("cannot read `{path}`")]
+    Read { path: PathBuf, source: io::Error },
+    #[error("cannot write `{path}`")]
+    Write { path: PathBuf, source: io::Error },
+}
+
+impl PythonError {
+    pub(crate) fn next(&self) -> Option<String> {
+        Some(match self {
+            Self::NoPython { .. } | Self::Broken { .. } | Self::OldPython { .. } => {
+                "install Python 3.10 or newer with pip (Debian, Ubuntu: `sudo apt install python3-pip`), \
+                 or name one in PARITY_PYTHON"
+                    .into()
+            }
+            Self::NoPip { program, .. } => format!(
+                "install pip for it (Debian, Ubuntu: `sudo apt install python3-pip`; elsewhere: `{program} -m ensurepip`)"
+            ),
+            Self::Fetch { .. } => {
+                "check that pip reaches its package index (network, proxy, PIP_INDEX_URL), then run the command again; \
+                 what was fetched is kept"
+                    .into()
+            }
+            Self::Read { .. } | Self::Write { .. } => "free some space or mend the permissions, then run the command again".into(),
+        })
+    }
+}
+
+/// A Python 3 that has pip.
+#[derive(Debug)]
+pub(crate) struct Python {
+    program: OsString,
+    facts: Facts,
+}
+
+#[derive(Debug, Deserialize)]
+struct Facts {
+    version: (u32, u32),
+    libc: (String, String),
+    pip: Option<String>,
+}
+
+const FACTS: &str = "import json, platform, sys
+try:
+    import pip
+    has = pip.__version__
+except Exception:
+    has = None
+print(json.dumps({'version': sys.version_info[:2], 'libc': platform.libc_ver(), 'pip': has}))";
+
+impl Python {
+    /// `$PARITY_PYTHON`, or else `python3`, if it is new enough and has pip.
+    pub(crate) fn find() -> Result<Self, PythonError> {
+        let program = std::env::var_os("PARITY_PYTHON").unwrap_or_else(|| "python3".into());
+        let name = program.to_string_lossy().into_owned();
+        let output = Command::new(&program)
+            .args(["-c", FACTS])
+            .output()
+            .map_err(|source| PythonError::NoPython { program: name.clone(), source })?;
+        let facts: Facts = serde_json::from_slice(&output.stdout)
+            .map_err(|_| PythonError::Broken { program: name.clone(), said: last_lines(&output.stderr) })?;
+        if facts.version < (3, 10) {
+            let found = format!("{}.{}", facts.version.0, facts.version.1);
+            return Err(PythonError::OldPython { program: name, found });
+        }
+        if facts.pip.is_none() {
+            return Err(PythonError::NoPip { program: name, said: "`import pip` fails".into() });
+        }
+        Ok(Self { program, facts })
+    }
+
+    pub(crate) fn command(&self) -> Command {
+        Command::new(&self.program)
+    }
+
+    /// The major and minor version, e.g. `3.11`.
+    pub(crate) fn version(&self) -> String {
+        format!("{}.{}", self.facts.version.0, self.facts.version.1)
+    }
+
+    /// Name and version of the C library, e.g. `glibc` and `2.36`, where Python can tell.
+    pub(crate) fn libc(&self) -> Option<(&str, &str)> {
+        let (name, version) = &self.facts.libc;
+        (!name.is_empty()).then_some((name, version))
+    }
+
+    /// Runs pip with `arguments` to fetch `what`; an error carries pip's own last words.
+    pub(crate) fn pip(&self, what: &str, arguments: &[OsString]) -> Result<(), PythonError> {
+        let output = self
+            .command()
+            .args(["-m", "pip", "--no-input", "--disable-pip-version-check"])
+            .args(arguments)
+            .env("PIP_ROOT_USER_ACTION", "ignore")
+            .output()
+            .map_err(|source| PythonError::NoPython {
+                program: self.program.to_string_lossy().into(),
+                source,
+            })?;
+        if output.status.success() {
+            return Ok(());
+        }
+        Err(PythonError::Fetch { what: what.to_owned(), said: last_lines(&output.stderr) })
+    }
+}
+
+/// The last lines of what a child said, which hold its reason.
+pub(crate) fn last_lines(output: &[u8]) -> String {
+    let text = String::from_utf8_lossy(output);
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    if lines.is_empty() {
+        "it said nothing".into()
+    } else {
+        lines[lines.len().saturating_sub(3)..].join("; ")
+    }
+}
+
+/// Runs the tests of the exporter in `folder` with the packages of its `requirements-test.txt`, which are installed
+/// into the project's private folder when they are not there; whether the tests passed comes back.
+pub(crate) fn test(project: &Project, folder: &Path) -> Result<bool, PythonError> {
+    let python = Python::find()?;
+    let packages = python.packages(project, &folder.join("requirements-test.txt"))?;
+    let path = std::env::join_paths([folder, &packages]).unwrap_or_else(|_| packages.clone().into());
+    let status = python
+        .command()
+        .args(["-m", "pytest"])
+        .current_dir(folder)
+        .env("PYTHONPATH", path)
+        .env("PYTHONNOUSERSITE", "1")
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .status()
+        .map_err(|source| PythonError::NoPython { program: "python3".into(), source })?;
+    Ok(status.success())
+}
+
+impl Python {
+    /// The folder with exactly the packages of a requirements file, each checked by the hashes in it.
+    fn packages(&self, project: &Project, requirements: &Path) -> Result<PathBuf, PythonError> {
+        let write = |path: &Path| {
+            let path = path.to_owned();
+            move |source| PythonError::Write { path, source }
+        };
+        let text = fs::read(requirements)
+            .map_err(|source| PythonError::Read { path: requirements.to_owned(), source })?;
+        let mut hasher = Sha256::new_with_prefix(self.version());
+        hasher.update(&text);
+        let home = project.private_folder().join("python");
+        let folder = home.join(&hex(&hasher.finalize())[..12]);
+        if folder.is_dir() {
+            return Ok(folder);
+        }
+        fs::create_dir_all(&home).map_err(write(&home))?;
+        let lock = File::create(home.join("lock")).map_err(write(&home))?;
+        lock.lock().map_err(write(&home))?;
+        if folder.is_dir() {
+            return Ok(folder);
+        }
+        let partial = folder.with_extension("partial");
+        if partial.is_dir() {
+            fs::remove_dir_all(&partial).map_err(write(&partial))?;
+        }
+        let steps = Steps::start("setting up the exporter's tests");
+        let arguments: [OsString; 8] = [
+            "install".into(),
+            "--quiet".into(),
+            "--only-binary=:all:".into(),
+            "--require-hashes".into(),
+            "--target".into(),
+            partial.clone().into(),
+            "--requirement".into(),
+            requirements.into(),
+        ];
+        steps.step("fetch numpy, safetensors, pytest", || self.pip("the exporter's packages", &arguments))?;
+        fs::rename(&partial, &folder).map_err(write(&folder))?;
+        Ok(folder)
+    }
+}

@@ -1,0 +1,148 @@
+//! `cargo xtask setup`: from a machine with Rust, a C++ compiler and Python to one where mlx-rs links and runs.
+//!
+//! On Linux everything is made in `.parity/mlx/`: wheels unpacked, mlx-c compiled, bindings generated, and last the
+//! Cargo configuration that points at them. Each piece is made aside and renamed into place, under a folder name that
+//! holds what it was made from, so an interrupted set-up goes on where it stopped and a changed input starts anew.
+
+mod config;
+mod error;
+mod machine;
+mod macos;
+mod native;
+mod pins;
+mod state;
+mod wheels;
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+pub(crate) use error::SetupError;
+use machine::Compiler;
+use state::{State, mlx_sys};
+
+use super::python::Python;
+use super::steps::Steps;
+use super::{CliError, Project};
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:\n  cargo xtask setup\n\nOn Linux it needs a C++20 compiler (g++ 12 or clang++ 15, or newer; \
+    CXX names another) and Python 3.10 with pip\n(PARITY_PYTHON names another); everything is kept in .parity/, which \
+    can be deleted at any time."
+)]
+pub(crate) struct Arguments {
+    /// Build again, even if nothing has changed
+    #[arg(long)]
+    force: bool,
+}
+
+/// What the child that runs bindgen is given.
+#[derive(Debug, clap::Args)]
+pub(crate) struct BindingsArguments {
+    #[arg(long)]
+    mlx_c: PathBuf,
+    #[arg(long)]
+    half: PathBuf,
+    #[arg(long)]
+    headers: Option<PathBuf>,
+    #[arg(long)]
+    out: PathBuf,
+}
+
+/// The command: [`ensure`], and a line that says what to do next.
+pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, CliError> {
+    let done = ensure(project, arguments.force)?;
+    println!("{done}; next: `cargo xtask test`, or `cargo test` as usual");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Makes this machine ready unless it is, and says in a few words what it is ready for.
+pub(crate) fn ensure(project: &Project, force: bool) -> Result<String, SetupError> {
+    match std::env::consts::OS {
+        "linux" => linux(project, force),
+        "macos" => {
+            macos::check().map(|()| "Xcode's tools and cmake are here; Cargo builds MLX itself".to_owned())
+        }
+        other => Err(SetupError::UnknownOs { found: other }),
+    }
+}
+
+/// The hidden command that runs bindgen.
+pub(crate) fn generate_bindings(arguments: &BindingsArguments) -> Result<ExitCode, CliError> {
+    native::generate(arguments)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn linux(project: &Project, force: bool) -> Result<String, SetupError> {
+    let arch = std::env::consts::ARCH;
+    let root = project.root();
+    let locked = mlx_sys(root)?;
+    let pins = pins::pins(&locked.version, arch)?;
+    config::check_included(root)?;
+    let ready = format!("MLX {} is set up (CPU backend, Linux {arch})", pins.mlx.version);
+    let home = project.private_folder().join("mlx");
+    if !force && State::read(&home).is_some_and(|state| state.is_current(root, &home, &locked, &pins)) {
+        return Ok(ready);
+    }
+
+    let _held = hold(&project.private_folder(), &home)?;
+    // Somebody else may have finished it while we waited.
+    if !force && State::read(&home).is_some_and(|state| state.is_current(root, &home, &locked, &pins)) {
+        return Ok(ready);
+    }
+    let steps =
+        Steps::start(format_args!("setting up MLX {} for mlx-sys {}", pins.mlx.version, locked.version));
+    let compiler = Compiler::find()?;
+    let state = State::new(root, &locked, &pins, &compiler);
+    let folder = state.native(&home);
+    let being_made = wheels::partial(&folder);
+    if force {
+        wheels::remove_folder(&being_made)?;
+    }
+    fs::create_dir_all(&being_made).map_err(|source| SetupError::write(&being_made, source))?;
+
+    let mlx_c = steps.step("find mlx-c in the mlx-sys crate", || native::mlx_c(root, pins.mlx.version))?;
+    for wheel in [&pins.mlx, &pins.libclang] {
+        if force || !wheels::folder(&home, wheel).is_dir() {
+            let python = Python::find()?;
+            machine::check_libc(&python)?;
+            let name = format!("{} {}", wheel.package, wheel.version);
+            let file = steps.step(&format!("fetch {name}"), || wheels::fetch(&home, wheel, &python))?;
+            steps.step(&format!("unpack {name}"), || wheels::unpack(&home, wheel, &file))?;
+        }
+    }
+    let runtime = wheels::folder(&home, &pins.mlx);
+    if !being_made.join(native::LIBRARY).is_file() {
+        steps.step(&format!("compile mlx-c with {}", compiler.version()), || {
+            native::compile(&compiler, &mlx_c, &runtime, &being_made, &folder)
+        })?;
+    }
+    if !being_made.join(native::BINDINGS).is_file() {
+        let libclang = wheels::folder(&home, &pins.libclang);
+        steps.step("generate bindings", || native::bind(&compiler, &mlx_c, &libclang, &being_made))?;
+    }
+    wheels::remove_folder(&folder)?;
+    fs::rename(&being_made, &folder).map_err(|source| SetupError::write(&folder, source))?;
+    config::write(root, &config::text(arch, &folder)?)?;
+    state.write(&home)?;
+    state.remove_others(&home, &pins)?;
+    eprintln!("set up in {:.1} s", steps.elapsed());
+    Ok(ready)
+}
+
+/// Makes the folders, keeps git away from them, and waits until no other set-up is at work in them.
+fn hold(private: &Path, home: &Path) -> Result<File, SetupError> {
+    fs::create_dir_all(home).map_err(|source| SetupError::write(home, source))?;
+    let ignore = private.join(".gitignore");
+    if !ignore.exists() {
+        fs::write(&ignore, "*\n").map_err(|source| SetupError::write(&ignore, source))?;
+    }
+    let path = home.join("lock");
+    let lock = File::create(&path).map_err(|source| SetupError::write(&path, source))?;
+    if lock.try_lock().is_err() {
+        eprintln!("waiting for another set-up of this checkout to finish");
+        lock.lock().map_err(|source| SetupError::write(&path, source))?;
+    }
+    Ok(lock)
+}

@@ -1,0 +1,97 @@
+//! Wheels: fetched by pip, checked by SHA-256, unpacked, each step whole or not at all.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use super::SetupError;
+use super::pins::Wheel;
+use crate::cli::python::Python;
+use crate::hash::hex;
+
+/// The folder in `home` that holds `wheel` unpacked, whether or not it is there yet.
+pub(super) fn folder(home: &Path, wheel: &Wheel) -> PathBuf {
+    home.join(format!("{}-{}-{}", wheel.package, wheel.version, &wheel.sha256[..12]))
+}
+
+/// Fetches the wheel with pip and checks it, unless that was done before. The path of the file comes back.
+pub(super) fn fetch(home: &Path, wheel: &Wheel, python: &Python) -> Result<PathBuf, SetupError> {
+    let kept = home.join(format!("{}.whl", wheel.package));
+    if kept.is_file() && sha256(&kept)? == wheel.sha256 {
+        return Ok(kept);
+    }
+    let arriving = home.join(format!("{}.arriving", wheel.package));
+    remove_folder(&arriving)?;
+    fs::create_dir_all(&arriving).map_err(|source| SetupError::write(&arriving, source))?;
+    let requirement = format!("{}=={}", wheel.package, wheel.version);
+    let arguments: Vec<OsString> = vec![
+        "download".into(),
+        "--no-deps".into(),
+        "--only-binary=:all:".into(),
+        "--dest".into(),
+        arriving.clone().into(),
+        requirement.clone().into(),
+    ];
+    python.pip(&requirement, &arguments)?;
+    let file = fs::read_dir(&arriving)
+        .map_err(|source| SetupError::read(&arriving, source))?
+        .filter_map(Result::ok)
+        .map(|entry| entry.path())
+        .find(|path| path.extension().is_some_and(|extension| extension == "whl"))
+        .ok_or_else(|| SetupError::NoWheel { requirement: requirement.clone() })?;
+    let found = sha256(&file)?;
+    if found != wheel.sha256 {
+        return Err(SetupError::Checksum {
+            file: file.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            found,
+            wanted: wheel.sha256,
+        });
+    }
+    fs::rename(&file, &kept).map_err(|source| SetupError::write(&kept, source))?;
+    remove_folder(&arriving)?;
+    Ok(kept)
+}
+
+/// Unpacks the fetched wheel at `file` into its folder and removes `file`.
+pub(super) fn unpack(home: &Path, wheel: &Wheel, file: &Path) -> Result<(), SetupError> {
+    let unpacked = folder(home, wheel);
+    let partial = partial(&unpacked);
+    remove_folder(&partial)?;
+    let bad = |source| SetupError::Unpack { file: file.to_owned(), source };
+    let reader = File::open(file).map_err(|source| SetupError::read(file, source))?;
+    let mut archive = zip::ZipArchive::new(reader).map_err(bad)?;
+    archive.extract(&partial).map_err(bad)?;
+    remove_folder(&unpacked)?;
+    fs::rename(&partial, &unpacked).map_err(|source| SetupError::write(&unpacked, source))?;
+    fs::remove_file(file).map_err(|source| SetupError::write(file, source))
+}
+
+/// Where something is made before it takes its place by one rename.
+pub(super) fn partial(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".partial");
+    name.into()
+}
+
+/// Removes a folder and all in it; one that is not there is as good.
+pub(super) fn remove_folder(folder: &Path) -> Result<(), SetupError> {
+    match fs::remove_dir_all(folder) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => Err(SetupError::write(folder, source)),
+        _ => Ok(()),
+    }
+}
+
+fn sha256(path: &Path) -> Result<String, SetupError> {
+    let mut file = File::open(path).map_err(|source| SetupError::read(path, source))?;
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match io::Read::read(&mut file, &mut buffer).map_err(|source| SetupError::read(path, source))? {
+            0 => return Ok(hex(&hasher.finalize())),
+            read => hasher.update(&buffer[..read]),
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! Words and pictures: the only module that knows how results and errors are told to people.
+
+use std::error::Error;
+
+/// An error and its causes in one line, outermost first.
+pub fn error_chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        // A transparent wrapper says what its cause says; once is enough.
+        if !text.ends_with(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,55 @@
+//! Files that are there whole or not at all.
+
+#[cfg(any(unix, test))]
+use std::fs;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+/// Writes a file beside `path` and renames it into place, so that nobody ever sees a part of it.
+///
+/// When `fill` or anything after it fails, what was at `path` stays and the file beside it is removed.
+pub(crate) fn write_atomically(
+    path: &Path,
+    fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".").suffix(".part");
+    #[cfg(unix)]
+    {
+        // Temporary files are private by default; this one becomes an ordinary file, under the user's umask.
+        use std::os::unix::fs::PermissionsExt;
+        builder.permissions(fs::Permissions::from_mode(0o666));
+    }
+    let mut file = builder.tempfile_in(folder)?;
+    let mut buffered = BufWriter::new(file.as_file_mut());
+    fill(&mut buffered)?;
+    buffered.flush()?;
+    drop(buffered);
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_leaves_what_was_there_and_nothing_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.txt");
+        write_atomically(&path, |out| out.write_all(b"first")).unwrap();
+        let error = write_atomically(&path, |out| {
+            out.write_all(b"sec")?;
+            Err(io::Error::other("full"))
+        });
+        assert_eq!(error.unwrap_err().to_string(), "full");
+        assert_eq!(fs::read(&path).unwrap(), b"first");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        write_atomically(&path, |out| out.write_all(b"second")).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"second");
+    }
+}
