@@ -1,1 +1,16 @@
-//! A fixture folder.
+//! A fixture folder: goldens, inputs and weights that a reference made, and the manifest that vouches for them.
+//!
+//! Nothing here writes a golden. `fixtures/README.md` has the format, for exporters in any language.
+
+mod error;
+mod key;
+mod manifest;
+mod memory;
+mod set;
+mod verify;
+
+pub use error::FixtureError;
+pub use key::{canonical_json, made_by_key};
+pub use manifest::{FORMAT, MadeBy, Manifest, ManifestError, Role, TensorEntry};
+pub use memory::ChecksumMemory;
+pub use set::{FixtureSet, Golden};

@@ -23,7 +23,7 @@ pub use error::{Place, TensorError};
 pub use file::TensorFile;
 pub(crate) use file::{EXTENSIONS, is_lfs_pointer};
 pub use held::Tensor;
-pub(crate) use near::near_names;
+pub(crate) use near::{did_you_mean, near_names};
 pub(crate) use stream::for_each_chunk;
 pub use view::{TensorView, ViewError, byte_len};
 pub use write::write_npy;

@@ -1,0 +1,99 @@
+//! What made a fixture set, as one number that changes when it does.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+/// The hex SHA-256 of what makes a fixture set: the format, the spec's `reference` block and the script's bytes.
+///
+/// It is taken over `mlx-parity fixture 1`, a line feed, [`canonical_json`] of the block, a line feed, and the script.
+pub fn made_by_key(reference: &Value, script: &[u8]) -> String {
+    let mut hash = Sha256::new();
+    hash.update(b"mlx-parity fixture 1\n");
+    hash.update(canonical_json(reference));
+    hash.update(b"\n");
+    hash.update(script);
+    hex(&hash.finalize())
+}
+
+/// The one JSON text of a value: keys in the order of their bytes at every level, no white space.
+pub fn canonical_json(value: &Value) -> String {
+    let mut text = String::new();
+    write_canonical(value, &mut text);
+    text
+}
+
+fn write_canonical(value: &Value, out: &mut String) {
+    match value {
+        Value::Array(items) => {
+            out.push('[');
+            for (index, item) in items.iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                write_canonical(item, out);
+            }
+            out.push(']');
+        }
+        Value::Object(map) => {
+            // Another crate in the build can make serde_json keep the order of insertion, so it is sorted here.
+            let mut entries: Vec<_> = map.iter().collect();
+            entries.sort_unstable_by_key(|&(key, _)| key);
+            out.push('{');
+            for (index, (key, item)) in entries.into_iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                out.push_str(&Value::from(key.as_str()).to_string());
+                out.push(':');
+                write_canonical(item, out);
+            }
+            out.push('}');
+        }
+        plain => out.push_str(&plain.to_string()),
+    }
+}
+
+/// Lower-case hexadecimal.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// Whether a text is a SHA-256 as [`hex`] writes it.
+pub(super) fn is_sha256(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_text_is_sorted_and_has_no_space() {
+        let value = json!({"b": [1, 2.5, {"z": null, "a": true}], "a": "é \"x\"", "B": -3, "ab": {}});
+        assert_eq!(
+            canonical_json(&value),
+            r#"{"B":-3,"a":"é \"x\"","ab":{},"b":[1,2.5,{"a":true,"z":null}]}"#
+        );
+    }
+
+    /// The number is what this prints:
+    /// `printf 'mlx-parity fixture 1\n{"params":{"dim":64},"script":"a.py"}\nprint(1)\n' | sha256sum`
+    #[test]
+    fn the_key_is_what_other_tools_compute() {
+        let reference = json!({"script": "a.py", "params": {"dim": 64}});
+        assert_eq!(
+            made_by_key(&reference, b"print(1)\n"),
+            "0d86ab81ceed4386ad308afb6c5bc25ec7fe6652ef95238f1711cf520c3beb81"
+        );
+        assert_ne!(made_by_key(&reference, b"print(2)\n"), made_by_key(&reference, b"print(1)\n"));
+        let other = json!({"script": "a.py", "params": {"dim": 65}});
+        assert_ne!(made_by_key(&other, b"print(1)\n"), made_by_key(&reference, b"print(1)\n"));
+    }
+}

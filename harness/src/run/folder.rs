@@ -1,0 +1,205 @@
+//! The folder of one run of one spec: what is asked of the worker, and all that it leaves behind.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::weights::Audit;
+use crate::record::Record;
+
+/// One line of `records.jsonl`, in the order in which things happened.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub(crate) enum Line {
+    /// A declared checkpoint was met.
+    Checkpoint(Box<Record>),
+    /// A tap was met that the spec does not declare; each name once.
+    Undeclared {
+        /// The tap's full name.
+        name: String,
+    },
+    /// The port came back. Its absence means that the worker did not live to see it.
+    End(End),
+}
+
+/// What was known when the port came back.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct End {
+    /// What the port returned or panicked with, if it did not succeed.
+    pub(crate) error: Option<String>,
+    /// Whether it was stopped on purpose after the last checkpoint that anyone asked for.
+    pub(crate) stopped: bool,
+    /// Inputs that the spec declares and the port never asked for.
+    pub(crate) unused_inputs: Vec<String>,
+    /// What became of the weights, if the spec has any.
+    pub(crate) weights: Option<Audit>,
+}
+
+/// How the worker process ended, as its parent saw it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Exit {
+    /// It finished and said so.
+    Done,
+    /// It ended with this code.
+    Code(i32),
+    /// It was ended by this signal.
+    Signal(i32),
+    /// It ran for longer than the spec's timeout, in seconds, and was killed.
+    TimedOut(u64),
+    /// It could not be started.
+    NotStarted(String),
+    /// Another process started it and was itself killed before it ended.
+    Abandoned,
+}
+
+/// Why a run's files could not be written or read.
+#[derive(Debug, Error)]
+pub(crate) enum FolderError {
+    #[error("cannot write `{path}`")]
+    Write { path: PathBuf, source: io::Error },
+    #[error("cannot read `{path}`")]
+    Read { path: PathBuf, source: io::Error },
+    #[error("`{path}` is not what a worker writes")]
+    Parse { path: PathBuf, source: serde_json::Error },
+}
+
+/// `runs/<key>/<spec>/`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    /// Makes the folder if it is not there.
+    pub(crate) fn create(path: PathBuf) -> Result<Self, FolderError> {
+        fs::create_dir_all(&path).map_err(|source| FolderError::Write { path: path.clone(), source })?;
+        Ok(Self(path))
+    }
+
+    /// A folder that a run left.
+    pub(crate) fn at(path: PathBuf) -> Self {
+        Self(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// Everything that the worker and the port printed.
+    pub(crate) fn output(&self) -> PathBuf {
+        self.file("output.log")
+    }
+
+    /// Waits until no other process works in this folder; the lock is held until the file is dropped.
+    pub(crate) fn lock(&self) -> Result<File, FolderError> {
+        lock(&self.file("lock"))
+    }
+
+    /// Replaces a file of the run by `value` as JSON.
+    pub(crate) fn write_json(&self, name: &str, value: &impl Serialize) -> Result<(), FolderError> {
+        let path = self.file(name);
+        let aside = self.file(&format!(".{name}"));
+        let text = serde_json::to_vec_pretty(value)
+            .map_err(|source| FolderError::Parse { path: path.clone(), source })?;
+        fs::write(&aside, text)
+            .and_then(|()| fs::rename(&aside, &path))
+            .map_err(|source| FolderError::Write { path, source })
+    }
+
+    /// Reads a file that [`Folder::write_json`] wrote; `None` if there is none.
+    pub(crate) fn read_json<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, FolderError> {
+        let path = self.file(name);
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(FolderError::Read { path, source }),
+        };
+        serde_json::from_slice(&bytes).map(Some).map_err(|source| FolderError::Parse { path, source })
+    }
+
+    /// The lines so far. A last line without its end, which a killed worker can leave, does not count.
+    pub(crate) fn lines(&self) -> Result<Vec<Line>, FolderError> {
+        let path = self.file(RECORDS);
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(source) => return Err(FolderError::Read { path, source }),
+        };
+        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        whole
+            .lines()
+            .map(|line| serde_json::from_str(line))
+            .collect::<Result<_, _>>()
+            .map_err(|source| FolderError::Parse { path, source })
+    }
+}
+
+const RECORDS: &str = "records.jsonl";
+
+/// Opens `path` and waits until nobody else holds it.
+pub(crate) fn lock(path: &Path) -> Result<File, FolderError> {
+    let failed = |source| FolderError::Write { path: path.to_owned(), source };
+    let file = OpenOptions::new().create(true).truncate(false).write(true).open(path).map_err(failed)?;
+    file.lock().map_err(failed)?;
+    Ok(file)
+}
+
+/// Appends lines to `records.jsonl`.
+pub(crate) struct Writer {
+    path: PathBuf,
+    file: File,
+}
+
+impl Writer {
+    pub(crate) fn create(folder: &Folder) -> Result<Self, FolderError> {
+        let path = folder.file(RECORDS);
+        let file = File::create(&path).map_err(|source| FolderError::Write { path: path.clone(), source })?;
+        Ok(Self { path, file })
+    }
+
+    /// Appends one line in a single write, so that an abort right after cannot tear it.
+    pub(crate) fn write(&mut self, line: &Line) -> Result<(), FolderError> {
+        let mut text = serde_json::to_vec(line)
+            .map_err(|source| FolderError::Parse { path: self.path.clone(), source })?;
+        text.push(b'\n');
+        self.file.write_all(&text).map_err(|source| FolderError::Write { path: self.path.clone(), source })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_was_cut_short_does_not_count() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = Folder::create(home.path().join("a/b")).unwrap();
+        assert!(folder.lines().unwrap().is_empty());
+        let mut writer = Writer::create(&folder).unwrap();
+        writer.write(&Line::Undeclared { name: "x".into() }).unwrap();
+        writer.file.write_all(b"{\"kind\":\"unde").unwrap();
+        let lines = folder.lines().unwrap();
+        assert!(matches!(&lines[..], [Line::Undeclared { name }] if name == "x"));
+        writer.file.write_all(b"\nrubbish\n").unwrap();
+        assert!(matches!(folder.lines(), Err(FolderError::Parse { .. })));
+    }
+
+    #[test]
+    fn json_files_are_replaced_whole_and_may_be_absent() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = Folder::create(home.path().to_owned()).unwrap();
+        assert_eq!(folder.read_json::<Exit>("exit.json").unwrap(), None);
+        for exit in [Exit::TimedOut(3), Exit::Signal(6)] {
+            folder.write_json("exit.json", &exit).unwrap();
+            assert_eq!(folder.read_json::<Exit>("exit.json").unwrap(), Some(exit));
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Weights as a port sees them, and the audit of what it took.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use mlx_rs::Array;
+use mlx_rs::module::ModuleParameters;
+use serde::{Deserialize, Serialize};
+
+use super::array::from_host;
+use super::port::RunError;
+use crate::golden::FixtureSet;
+use crate::spec::{Weights, did_you_mean};
+
+/// The weights of a fixture set under the names that the port knows them by.
+pub struct WeightSet {
+    set: Rc<FixtureSet>,
+    /// From the port's name to the name in the fixture.
+    names: BTreeMap<String, String>,
+    allow_missing: Vec<String>,
+    expect: Vec<String>,
+    ledger: RefCell<Ledger>,
+}
+
+#[derive(Default)]
+struct Ledger {
+    taken: BTreeSet<String>,
+    missing: BTreeSet<String>,
+    misshapen: BTreeMap<String, String>,
+}
+
+/// What a port did with its weights. Anything but a count is a failure.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Audit {
+    /// How many were taken.
+    pub taken: usize,
+    /// Asked for, or expected by the spec, and not there.
+    pub missing: Vec<String>,
+    /// There, and never asked for.
+    pub unused: Vec<String>,
+    /// Of another shape than the module's parameter; the text says which.
+    pub misshapen: Vec<String>,
+}
+
+impl Audit {
+    /// Whether every weight was there, fitted, and was taken.
+    pub fn is_clean(&self) -> bool {
+        self.missing.is_empty() && self.unused.is_empty() && self.misshapen.is_empty()
+    }
+}
+
+impl WeightSet {
+    pub(super) fn new(declared: &Weights, set: Rc<FixtureSet>) -> Result<Self, RunError> {
+        let names = set
+            .weights()
+            .filter(|entry| declared.files.iter().any(|file| *file == entry.file))
+            .map(|entry| (renamed(&entry.name, &declared.rename), entry.name.clone()))
+            .collect();
+        let (allow_missing, expect) = (declared.allow_missing.clone(), declared.expect.clone());
+        Ok(Self { set, names, allow_missing, expect, ledger: RefCell::default() })
+    }
+
+    /// The weight of that name.
+    ///
+    /// # Errors
+    /// When there is none, which the audit also says.
+    pub fn get(&self, name: &str) -> Result<Array, RunError> {
+        match self.find(name)? {
+            Some(array) => Ok(array),
+            None => {
+                self.ledger.borrow_mut().missing.insert(name.to_owned());
+                let near = did_you_mean(name, self.names.keys().map(String::as_str));
+                Err(RunError::NoWeight { name: name.to_owned(), near })
+            }
+        }
+    }
+
+    /// The weight of that name if there is one, for parameters that a model may or may not have.
+    ///
+    /// # Errors
+    /// When it is there and cannot be read.
+    pub fn find(&self, name: &str) -> Result<Option<Array>, RunError> {
+        let Some(stored) = self.names.get(name) else { return Ok(None) };
+        let array = from_host(&self.set.weight(stored)?.view())?;
+        self.ledger.borrow_mut().taken.insert(name.to_owned());
+        Ok(Some(array))
+    }
+
+    /// Every name, as the port knows it, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.keys().map(String::as_str)
+    }
+
+    /// Gives every parameter of an mlx-rs module its weight, strictly: all must be there, with the parameter's shape.
+    ///
+    /// mlx-rs's own loading leaves what it does not find at its random start, and looks at no shape.
+    ///
+    /// # Errors
+    /// On the first parameter without a weight that fits; the audit lists all of them.
+    pub fn load_into(&self, module: &mut impl ModuleParameters) -> Result<(), RunError> {
+        let mut first = None;
+        let mut found = std::collections::HashMap::new();
+        for (name, parameter) in module.parameters().flatten() {
+            match self.fitting(&name, parameter.shape()) {
+                Ok(Some(array)) => drop(found.insert(name, array)),
+                Ok(None) => {}
+                Err(error) => drop(first.get_or_insert(error)),
+            }
+        }
+        match first {
+            Some(error) => Err(error),
+            None => {
+                module.update_flattened(found);
+                Ok(())
+            }
+        }
+    }
+
+    /// The weight for a parameter of that name and shape; none where the spec allows it to be missing.
+    fn fitting(&self, name: &str, shape: &[i32]) -> Result<Option<Array>, RunError> {
+        if !self.names.contains_key(name) && self.allow_missing.iter().any(|pattern| matches(pattern, name)) {
+            return Ok(None);
+        }
+        let array = self.get(name)?;
+        if array.shape() == shape {
+            return Ok(Some(array));
+        }
+        let usize_shape = |shape: &[i32]| shape.iter().map(|&length| length as usize).collect();
+        let (wanted, found) = (usize_shape(shape), usize_shape(array.shape()));
+        let error = RunError::WeightShape { name: name.to_owned(), wanted, found };
+        self.ledger.borrow_mut().misshapen.insert(name.to_owned(), error.to_string());
+        Err(error)
+    }
+
+    pub(super) fn audit(&self) -> Audit {
+        let ledger = self.ledger.borrow();
+        let expected = self.expect.iter().filter(|name| !self.names.contains_key(*name));
+        let missing: BTreeSet<&String> = ledger.missing.iter().chain(expected).collect();
+        Audit {
+            taken: ledger.taken.len(),
+            missing: missing.into_iter().cloned().collect(),
+            unused: self.names.keys().filter(|name| !ledger.taken.contains(*name)).cloned().collect(),
+            misshapen: ledger.misshapen.values().cloned().collect(),
+        }
+    }
+}
+
+/// The port's name for a weight: every run of whole segments that a rule names is replaced, the longest rule first.
+fn renamed(name: &str, rules: &BTreeMap<String, String>) -> String {
+    let mut ordered: Vec<(&String, &String)> = rules.iter().collect();
+    ordered.sort_by_key(|(from, _)| std::cmp::Reverse(from.len()));
+    // Dots at both ends let a plain text search see whole segments only.
+    let mut text = format!(".{name}.");
+    for (from, to) in ordered {
+        text = text.replace(&format!(".{from}."), &format!(".{to}."));
+    }
+    text.trim_matches('.').to_owned()
+}
+
+/// Whether `name` is what `pattern` says, in which `*` stands for any text.
+fn matches(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((head, rest)) => name.strip_prefix(head).is_some_and(|tail| {
+            (0..=tail.len()).filter(|&at| tail.is_char_boundary(at)).any(|at| matches(rest, &tail[at..]))
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn renames_touch_whole_segments_only() {
+        let rules: BTreeMap<String, String> = [("attn.proj", "attn.out"), ("proj", "p"), ("inner", "")]
+            .map(|(from, to)| (from.to_owned(), to.to_owned()))
+            .into();
+        for (name, wanted) in [
+            ("blocks.0.attn.proj.weight", "blocks.0.attn.out.weight"),
+            ("proj.weight", "p.weight"),
+            ("proj_in.weight", "proj_in.weight"),
+            ("proj", "p"),
+        ] {
+            assert_eq!(renamed(name, &rules), wanted);
+        }
+    }
+
+    #[test]
+    fn a_star_stands_for_any_text() {
+        assert!(matches("blocks.*.bias", "blocks.3.attn.bias"));
+        assert!(matches("*", "x") && matches("a*", "a"));
+        assert!(!matches("blocks.*.bias", "blocks.3.weight") && !matches("bias", "x.bias"));
+    }
+}
