@@ -173,7 +173,7 @@ fn answers(source: &str) {
             for place in error.problems.iter().filter_map(|problem| problem.place.as_ref()) {
                 assert!(place.line <= source.lines().count() + 1, "{place:?}");
             }
-            assert!(!error.render(source.len() % 2 == 0).is_empty());
+            assert!(!error.render(source.len().is_multiple_of(2)).is_empty());
         }
     }
 }

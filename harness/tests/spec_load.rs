@@ -1,5 +1,7 @@
 //! Finding specs and policies under a root, and how a broken one is shown.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 use std::fs;
 use std::path::Path;
 

@@ -1,5 +1,7 @@
 //! What a right spec becomes.
 
+#![expect(clippy::panic, reason = "helpers of tests")]
+
 use std::path::Path;
 use std::time::Duration;
 

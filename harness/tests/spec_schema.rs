@@ -1,5 +1,7 @@
 //! `schema.json` is what the types say, takes what the reader takes, and refuses what it can see is wrong.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

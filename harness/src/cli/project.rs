@@ -10,6 +10,7 @@ pub struct Project {
     suite_package: String,
     suite_target: String,
     exporter: Option<PathBuf>,
+    specs: PathBuf,
 }
 
 impl Project {
@@ -22,7 +23,13 @@ impl Project {
             std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| PathBuf::from("."), PathBuf::from);
         let root = crate_root.join(root);
         let root = std::path::absolute(root.canonicalize().as_ref().unwrap_or(&root)).unwrap_or(root);
-        Self { root, suite_package: "parity-tests".into(), suite_target: "parity".into(), exporter: None }
+        Self {
+            root,
+            suite_package: "parity-tests".into(),
+            suite_target: "parity".into(),
+            exporter: None,
+            specs: "parity-specs".into(),
+        }
     }
 
     /// Names the package and the test target that hold the parity suite; `parity-tests` and `parity` unless told.
@@ -38,6 +45,12 @@ impl Project {
         self
     }
 
+    /// Names the folder of the specs, relative to the root; `parity-specs` unless told.
+    pub fn specs(mut self, folder: impl AsRef<Path>) -> Self {
+        self.specs = folder.as_ref().to_owned();
+        self
+    }
+
     /// Runs the command that this process was started with.
     pub fn main(self) -> ExitCode {
         super::run(&self)
@@ -45,6 +58,15 @@ impl Project {
 
     pub(crate) fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// The folder of the specs, as seen from the current folder where that is shorter to read.
+    pub(crate) fn spec_root(&self) -> PathBuf {
+        let root = self.root.join(&self.specs);
+        let here = std::env::current_dir().ok();
+        here.and_then(|here| root.strip_prefix(here).map(Path::to_owned).ok())
+            .filter(|relative| !relative.as_os_str().is_empty())
+            .unwrap_or(root)
     }
 
     /// What set-up makes, git-ignored: MLX for Linux, and private Python environments.

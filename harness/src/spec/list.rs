@@ -131,6 +131,6 @@ pub fn json(out: &mut dyn Write, specs: &Specs) -> fmt::Result {
 }
 
 /// `1 spec`, `2 specs`.
-fn counted(count: usize, noun: &str) -> String {
+pub(crate) fn counted(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
