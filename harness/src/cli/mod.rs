@@ -13,6 +13,8 @@
 //! ```
 
 mod cargo;
+mod lint;
+mod list;
 mod parity;
 mod project;
 mod python;
@@ -53,6 +55,10 @@ enum Command {
     Test(test::Arguments),
     /// Run the parity suite, print each spec's ladder and the summary, write the reports
     Parity(parity::Arguments),
+    /// Check specs, policies and the schema without running anything
+    Lint(lint::Arguments),
+    /// Show what would run: as a tree, as names, as JSON
+    List(list::Arguments),
     #[command(hide = true)]
     GenerateBindings(setup::BindingsArguments),
 }
@@ -67,6 +73,8 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Cargo(#[from] cargo::CargoError),
     #[error(transparent)]
+    Lint(#[from] lint::LintError),
+    #[error(transparent)]
     Parity(#[from] parity::ParityError),
 }
 
@@ -75,7 +83,7 @@ impl CliError {
         match self {
             Self::Setup(error) => error.next(),
             Self::Python(error) => error.next(),
-            Self::Cargo(_) => None,
+            Self::Cargo(_) | Self::Lint(_) => None,
             Self::Parity(error) => error.next(),
         }
     }
@@ -87,6 +95,8 @@ fn run(project: &Project) -> ExitCode {
         Command::Setup(arguments) => setup::run(project, &arguments),
         Command::Test(arguments) => test::run(project, &arguments),
         Command::Parity(arguments) => parity::run(project, &arguments),
+        Command::Lint(arguments) => lint::run(project, &arguments),
+        Command::List(arguments) => list::run(project, &arguments),
         Command::GenerateBindings(arguments) => setup::generate_bindings(&arguments),
     };
     result.unwrap_or_else(|error| {

@@ -6,8 +6,10 @@ use std::time::Duration;
 pub const FILE_BYTES: usize = 4 << 20;
 /// Nesting of YAML lists and mappings.
 pub const YAML_DEPTH: usize = 32;
-/// YAML nodes of a file, and nodes that its aliases may repeat.
-pub const YAML_NODES: usize = 400_000;
+/// YAML nodes of a file.
+pub const YAML_NODES: usize = 200_000;
+/// YAML nodes that aliases may repeat.
+pub const YAML_REPEATED: usize = 20_000;
 /// YAML anchors of a file, and aliases.
 pub const YAML_ALIASES: usize = 1_000;
 /// Checkpoints of a spec once its loops are expanded.

@@ -250,7 +250,7 @@ fn inject(list: &Maybe<Vec<At<String>>>, expanded: &Expanded, reader: &mut Reade
                 if !expanded.complete {
                     continue;
                 }
-                let names = expanded.by_name.keys().map(|name| &**name);
+                let names = expanded.checkpoints.iter().map(|checkpoint| checkpoint.name.as_str());
                 let near = did_you_mean(&at.value, names.chain(expanded.loops.keys().map(String::as_str)));
                 let message = format!("no checkpoint is called {}{near}", quoted(&at.value));
                 reader.problem(&at.place, message, "expected the name of a checkpoint of this spec");

@@ -42,16 +42,15 @@ pub(super) fn check_checkpoint(
     let names: Vec<&str> = axes.iter().map(|(name, _)| name.value.as_str()).collect();
     // With a broken `for`, every axis would be unknown.
     let readable = !file.r#for.is_broken();
-    let name = file.name.get().filter(|_| readable).and_then(|at| template(at, &names, reader));
+    let mut name = file.name.get().filter(|_| readable).and_then(|at| template(at, &names, reader));
     let against = file.against.get().filter(|_| readable).and_then(|at| template(at, &names, reader));
-    if let Some(name) = &name {
-        for (index, (axis, _)) in axes.iter().enumerate() {
-            if !name.value.uses(index) {
-                let message = format!("axis `{}` is not in the name", axis.value);
-                let allowed = format!("expected `{{{}}}` in the name, or names would repeat", axis.value);
-                reader.problem(&axis.place, message, allowed);
-            }
-        }
+    let unused = |name: &At<Template>| (0..axes.len()).find(|&axis| !name.value.uses(axis));
+    if let Some(axis) = name.as_ref().and_then(unused) {
+        let axis = &axes[axis].0;
+        let message = format!("axis `{}` is not in the name", axis.value);
+        let allowed = format!("expected `{{{}}}` in the name, or names would repeat", axis.value);
+        reader.problem(&axis.place, message, allowed);
+        name = None;
     }
     let when = file.when.get().filter(|_| readable).and_then(|at| condition(at, &names, reader));
     let gate = gate(file, place, policies, reader);

@@ -29,6 +29,13 @@ impl<'s> Reader<'s> {
         self.problem(&node.place, format!("found {}", node.value.describe()), format!("expected {wanted}"));
     }
 
+    /// Whether the scalar at `place` is written as a whole number.
+    pub(super) fn is_digits(&self, place: &Place) -> bool {
+        let written = self.source.get(place.bytes.clone()).unwrap_or("");
+        let digits = written.trim_start_matches(['-', '+']);
+        !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_')
+    }
+
     /// The part of the scalar at `place`, whose text is `text`, that the bytes `part` of that text are; the whole
     /// scalar when it is not written in the file as it reads, because of escapes or folded lines.
     pub(super) fn within(&self, place: &Place, text: &str, part: std::ops::Range<usize>) -> Place {
@@ -129,8 +136,8 @@ macro_rules! mapping {
             $($(#[$field_meta:meta])* $field:ident: $type:ty,)*
         }
     ) => {
-        $(#[$meta])*
         #[derive(Debug, Default, schemars::JsonSchema)]
+        $(#[$meta])*
         #[schemars(default, deny_unknown_fields, extend("required" = [$(stringify!($required)),*]))]
         pub(super) struct $name {
             $($(#[$field_meta])* pub(super) $field: $crate::spec::decode::Maybe<$type>,)*

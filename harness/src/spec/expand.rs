@@ -1,6 +1,6 @@
 //! Loops become checkpoints, one a combination of axis values.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 use super::bounds;
@@ -19,7 +19,7 @@ pub(super) struct Expanded {
     pub(super) checkpoints: Vec<Checkpoint>,
     pub(super) by_name: HashMap<Box<str>, usize>,
     /// Names of loops, as written, and their checkpoints.
-    pub(super) loops: HashMap<String, Range<usize>>,
+    pub(super) loops: BTreeMap<String, Range<usize>>,
     /// Whether nothing was left out because of a mistake.
     pub(super) complete: bool,
 }
@@ -30,7 +30,7 @@ pub(super) fn expand(drafts: Vec<Draft>, reader: &mut Reader<'_>) -> Expanded {
         expanded: Expanded {
             checkpoints: Vec::new(),
             by_name: HashMap::new(),
-            loops: HashMap::new(),
+            loops: BTreeMap::new(),
             complete: true,
         },
         places: Vec::new(),
@@ -138,7 +138,7 @@ impl<'d> Expander<'d> {
             Some(template) => {
                 let other = template.value.fill(values);
                 if !self.expanded.by_name.contains_key(other.as_str()) {
-                    let earlier = self.expanded.by_name.keys().map(|name| &**name);
+                    let earlier = self.expanded.checkpoints.iter().map(|checkpoint| checkpoint.name.as_str());
                     let near = did_you_mean(&other, earlier);
                     let message = format!("no earlier checkpoint is called {}{near}", quoted(&other));
                     let allowed = "expected one that is declared before this one";

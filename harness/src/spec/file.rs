@@ -56,6 +56,7 @@ mapping! {
 
 mapping! {
     /// Where weights come from and what is asked of them. One of `file` and `shards` is required.
+    #[schemars(extend("oneOf" = [{"required": ["file"]}, {"required": ["shards"]}]))]
     struct WeightsFile ("`weights`", required: []) {
         /// The file in the fixture folder.
         file: String,
@@ -73,6 +74,19 @@ mapping! {
 
 mapping! {
     /// One place in the port whose tensor is looked at.
+    #[schemars(extend(
+        "dependentRequired" = {
+            "rtol": ["atol", "dtype"], "atol": ["rtol"], "policy": ["dtype"], "noise": ["dtype"],
+            "when": ["for"], "gate": ["why"],
+        },
+        "anyOf" = [
+            {"required": ["rtol"]}, {"required": ["policy"]}, {"required": ["noise"]},
+            {"required": ["shape"]}, {"required": ["range"]},
+        ],
+        "not" = {"anyOf": [
+            {"required": ["rtol", "policy"]}, {"required": ["rtol", "noise"]}, {"required": ["policy", "noise"]},
+        ]},
+    ))]
     struct CheckpointFile ("a checkpoint", required: [name]) {
         /// The tap's name; `{axis}` stands for the value of a loop's axis.
         #[schemars(length(min = 1))]

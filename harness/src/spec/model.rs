@@ -136,7 +136,7 @@ impl Reference {
 
 /// Objects with their keys in order: a dependency may switch on serde_json's insertion order, which would otherwise
 /// leak into hashes.
-fn sorted(value: &Value) -> Value {
+pub(super) fn sorted(value: &Value) -> Value {
     match value {
         Value::Object(object) => {
             let ordered: BTreeMap<&String, Value> =

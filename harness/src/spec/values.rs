@@ -69,7 +69,9 @@ pub(super) enum Axis {
 impl Axis {
     pub(super) fn len(&self) -> usize {
         match self {
-            Self::Span(span) => usize::try_from(span.end.saturating_sub(span.start)).unwrap_or(usize::MAX),
+            Self::Span(span) => {
+                usize::try_from(span.end.saturating_sub(span.start).max(0)).unwrap_or(usize::MAX)
+            }
             Self::List(list) => list.len(),
         }
     }
@@ -279,6 +281,7 @@ impl Decode for Params {
 
 fn json(node: &Node, reader: &mut Reader<'_>) -> Option<serde_json::Value> {
     use serde_json::{Number, Value as Json};
+    const WHOLE: &str = "a whole number of at most 64 bits; put it in quotes if it is text";
     let value = match &node.value {
         Value::Null => Json::Null,
         Value::Bool(value) => Json::Bool(*value),
@@ -287,10 +290,16 @@ fn json(node: &Node, reader: &mut Reader<'_>) -> Option<serde_json::Value> {
             (Ok(value), _) => Json::from(value),
             (_, Ok(value)) => Json::from(value),
             _ => {
-                reader.wanted(node, "a whole number of at most 64 bits; put it in quotes if it is text");
+                reader.wanted(node, WHOLE);
                 return None;
             }
         },
+        // A whole number that is too long has become a float on the way, and lost digits.
+        Value::Float(_) if reader.is_digits(&node.place) => {
+            let written = quoted(reader.source.get(node.place.bytes.clone()).unwrap_or(""));
+            reader.problem(&node.place, format!("found the number {written}"), format!("expected {WHOLE}"));
+            return None;
+        }
         Value::Float(value) => match Number::from_f64(*value) {
             Some(number) => Json::Number(number),
             None => {

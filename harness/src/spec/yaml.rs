@@ -8,11 +8,12 @@
 use std::fmt;
 
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess};
+use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::options::{MergeKeyPolicy, NonFiniteFloatPolicy};
 use serde_saphyr::{Location, MessageFormatter, Spanned};
 
 use super::bounds;
-use super::problem::{Place, Problem};
+use super::problem::{Place, Problem, quoted};
 
 /// A value and where it stands.
 #[derive(Debug)]
@@ -46,7 +47,7 @@ impl Value {
             Self::Bool(value) => format!("`{value}`"),
             Self::Int(value) => format!("the number `{value}`"),
             Self::Float(value) => format!("the number `{value}`"),
-            Self::Text(text) => format!("the text {}", super::problem::quoted(text)),
+            Self::Text(text) => format!("the text {}", quoted(text)),
             Self::List(_) => "a list".to_owned(),
             Self::Map(_) => "a mapping".to_owned(),
         }
@@ -75,17 +76,16 @@ pub(super) fn parse(source: &str) -> Result<Node, Problem> {
         budget: serde_saphyr::budget! {
             max_documents: 1,
             max_depth: bounds::YAML_DEPTH,
-            flow_nesting_limit: bounds::YAML_DEPTH,
             max_nodes: bounds::YAML_NODES,
             max_events: 4 * bounds::YAML_NODES,
             max_aliases: bounds::YAML_ALIASES,
             max_anchors: bounds::YAML_ALIASES,
-            max_recorded_anchor_events: bounds::YAML_NODES,
+            max_recorded_anchor_events: bounds::YAML_REPEATED,
             max_recorded_anchor_bytes: bounds::FILE_BYTES,
             max_total_scalar_bytes: bounds::FILE_BYTES,
         },
         alias_limits: serde_saphyr::alias_limits! {
-            max_total_replayed_events: bounds::YAML_NODES,
+            max_total_replayed_events: bounds::YAML_REPEATED,
             max_replay_stack_depth: bounds::YAML_DEPTH,
         },
         merge_keys: MergeKeyPolicy::Error,
@@ -99,14 +99,84 @@ pub(super) fn parse(source: &str) -> Result<Node, Problem> {
         .map_err(|error| syntax_problem(source, &error))
 }
 
+/// The parser's complaint, in the words of a spec where the parser speaks of its own settings.
 fn syntax_problem(source: &str, error: &serde_saphyr::Error) -> Problem {
-    let error = error.without_snippet();
-    let message = serde_saphyr::DefaultMessageFormatter.format_message(error).into_owned();
-    let message = message.lines().next().unwrap_or("the YAML cannot be read").to_owned();
-    match error.location() {
-        Some(location) => Problem::new(&place(&location, Some(source)), message, ""),
-        None => Problem::whole(message, ""),
+    use serde_saphyr::Error;
+    // A complaint about what an alias repeats is shown where the alias is.
+    let location = error.location();
+    let error = match error.without_snippet() {
+        Error::AliasError { error, .. } => error.without_snippet(),
+        error => error,
+    };
+    let (message, allowed) = match error {
+        Error::Budget { breach, .. } => over_budget(breach),
+        Error::AliasReplayLimitExceeded { .. } | Error::AliasReplayStackDepthExceeded { .. } => {
+            ("aliases repeat too much".to_owned(), ALIASED.to_owned())
+        }
+        Error::DuplicateMappingKey { key, .. } => {
+            let key = key.as_deref().map_or_else(String::new, |key| format!(" {}", quoted(key)));
+            (format!("key{key} is there twice"), "expected each key once in a mapping".to_owned())
+        }
+        Error::MultipleDocuments { .. } => {
+            ("a second YAML document starts here".to_owned(), "expected one in a file".to_owned())
+        }
+        Error::MergeKeyNotAllowed { .. } => {
+            ("found the merge key `<<`".to_owned(), "expected the keys themselves".to_owned())
+        }
+        Error::RecursiveReferencesRequireWeakTypes { .. } => {
+            ("the alias stands inside of what it repeats".to_owned(), String::new())
+        }
+        Error::NullIntoString { .. } => ("found a key without text".to_owned(), KEY.to_owned()),
+        Error::Unexpected { expected: "string scalar", .. } => {
+            ("found a list or a mapping as a key".to_owned(), KEY.to_owned())
+        }
+        error => {
+            let message = serde_saphyr::DefaultMessageFormatter.format_message(error);
+            // The scanner has a limit of its own for brackets, which it meets before the depth is counted.
+            if message == "recursion limit exceeded" {
+                return located(over_budget(&BudgetBreach::Depth { depth: 0 }), location, source);
+            }
+            (message.lines().next().unwrap_or("the YAML cannot be read").to_owned(), String::new())
+        }
+    };
+    located((message, allowed), location, source)
+}
+
+fn located((message, allowed): (String, String), location: Option<Location>, source: &str) -> Problem {
+    match location {
+        Some(location) => Problem::new(&place(&location, Some(source)), message, allowed),
+        None => Problem::whole(message, allowed),
     }
+}
+
+const KEY: &str = "expected text as a key";
+const ALIASED: &str = "write what is repeated as a `for` loop";
+
+fn over_budget(breach: &BudgetBreach) -> (String, String) {
+    let (message, allowed) = match breach {
+        BudgetBreach::Documents { .. } => {
+            ("a second YAML document starts here", "expected one in a file".to_owned())
+        }
+        BudgetBreach::Depth { .. } => (
+            "lists and mappings are nested too deep",
+            format!("expected at most {} levels", bounds::YAML_DEPTH),
+        ),
+        BudgetBreach::Aliases { .. } | BudgetBreach::Anchors { .. } => {
+            ("too many aliases or anchors", format!("expected at most {}", bounds::YAML_ALIASES))
+        }
+        BudgetBreach::RecordedAnchorEvents { .. }
+        | BudgetBreach::RecordedAnchorBytes { .. }
+        | BudgetBreach::AliasAnchorRatio { .. } => ("aliases repeat too much", ALIASED.to_owned()),
+        BudgetBreach::Nodes { .. } | BudgetBreach::Events { .. } => {
+            ("the file has too many values", format!("expected at most {}", bounds::YAML_NODES))
+        }
+        BudgetBreach::ScalarBytes { .. } => (
+            "the file has too much text",
+            format!("expected at most {} bytes with aliases", bounds::FILE_BYTES),
+        ),
+        _ => ("the file is too large", String::new()),
+    };
+    (message.to_owned(), allowed)
 }
 
 /// The place of `length` bytes at byte `at`, with line and column counted.

@@ -1,0 +1,154 @@
+//! `cargo xtask lint`: whether specs, policies and the schema are right, without running anything.
+
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use thiserror::Error;
+
+use super::{CliError, Project};
+use crate::spec::{SCHEMA, Specs, list::counted, schema_text};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    cargo xtask lint                    check every spec, the policies and the schema\n  \
+    cargo xtask lint --write-schema     bring schema.json up to date first\n\n\
+    Exits with 1 when there is a problem, 0 otherwise.")]
+pub(crate) struct Arguments {
+    /// Write schema.json anew before checking
+    #[arg(long)]
+    write_schema: bool,
+}
+
+#[derive(Debug, Error)]
+pub(crate) enum LintError {
+    #[error("cannot write `{}`", .path.display())]
+    Write { path: PathBuf, source: io::Error },
+}
+
+/// Checks everything, shows all problems on stdout, and ends with how much was looked at.
+pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, CliError> {
+    let spec_root = project.spec_root();
+    if arguments.write_schema {
+        let path = spec_root.join(SCHEMA);
+        std::fs::write(&path, schema_text()).map_err(|source| LintError::Write { path, source })?;
+    }
+    let specs = Specs::load(&spec_root);
+    let linted = Linted { spec_root, specs, colour: io::stdout().is_terminal() };
+    let (text, right) = lint(&linted);
+    print!("{text}");
+    Ok(if right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What the checks look at.
+struct Linted {
+    spec_root: PathBuf,
+    specs: Specs,
+    colour: bool,
+}
+
+/// One subject: it adds what is wrong, as people read it, an entry a file.
+type Check = fn(&Linted, &mut Vec<String>);
+
+/// The subjects, in the order shown. A further one, such as fixture sets, is one more function here.
+const CHECKS: [Check; 2] = [check_specs, check_schema];
+
+fn lint(linted: &Linted) -> (String, bool) {
+    let mut wrong = Vec::new();
+    for check in CHECKS {
+        check(linted, &mut wrong);
+    }
+    let specs = &linted.specs.specs;
+    let summary = format!(
+        "{}, {} and {} are right, {} {} not",
+        counted(specs.len(), "spec"),
+        counted(specs.iter().map(|spec| spec.checkpoints.len()).sum(), "checkpoint"),
+        if linted.specs.policies.named.len() == 1 {
+            "1 policy".to_owned()
+        } else {
+            format!("{} policies", linted.specs.policies.named.len())
+        },
+        counted(wrong.len(), "file"),
+        if wrong.len() == 1 { "is" } else { "are" },
+    );
+    let right = wrong.is_empty();
+    wrong.push(summary);
+    (wrong.join("\n\n") + "\n", right)
+}
+
+fn check_specs(linted: &Linted, wrong: &mut Vec<String>) {
+    let specs = &linted.specs;
+    wrong.extend(specs.unreadable.iter().chain(&specs.broken).map(|error| error.render(linted.colour)));
+    if specs.specs.is_empty() && specs.broken.is_empty() && specs.unreadable.is_none() {
+        let root = linted.spec_root.display();
+        wrong.push(format!("error: no spec in `{root}`: expected at least one `<model>/<component>.yaml`"));
+    }
+}
+
+fn check_schema(linted: &Linted, wrong: &mut Vec<String>) {
+    let path = linted.spec_root.join(SCHEMA);
+    let fault = match std::fs::read_to_string(&path) {
+        Ok(text) if text == schema_text() => return,
+        Ok(_) => "is not what this version's specs may say".to_owned(),
+        Err(error) => format!("cannot be read: {error}"),
+    };
+    wrong.push(format!("error: `{}` {fault}: run `cargo xtask lint --write-schema`", path.display()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SPEC: &str = "version: 1\nport: p\ncheckpoints: [{name: x, shape: [2]}]\n";
+
+    fn lint_files(files: &[(&str, &str)]) -> (String, bool) {
+        let root = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let specs = Specs::load(root.path());
+        let (text, right) = lint(&Linted { spec_root: root.path().to_owned(), specs, colour: false });
+        (text.replace(&root.path().display().to_string(), "ROOT"), right)
+    }
+
+    #[test]
+    fn what_is_right_is_counted() {
+        let policies = "version: 1\npolicies: {a: {rtol: 0, atol: 0, dtypes: []}}";
+        let schema = schema_text();
+        let (text, right) =
+            lint_files(&[("a/b.yaml", SPEC), ("policies.yaml", policies), ("schema.json", &schema)]);
+        assert_eq!(text, "1 spec, 1 checkpoint and 1 policy are right, 0 files are not\n");
+        assert!(right);
+    }
+
+    #[test]
+    fn every_wrong_file_is_shown() {
+        let files = [("a/b.yaml", SPEC), ("a/c.yaml", "version: 1\nport: p"), ("schema.json", "{}")];
+        let (text, right) = lint_files(&files);
+        let expected = "\
+error: key `checkpoints` is missing in a spec
+ --> ROOT/a/c.yaml:1:1
+  |
+1 | version: 1
+  | ^
+
+error: `ROOT/schema.json` is not what this version's specs may say: run `cargo xtask lint --write-schema`
+
+1 spec, 1 checkpoint and 0 policies are right, 2 files are not
+";
+        assert_eq!(text, expected);
+        assert!(!right);
+    }
+
+    #[test]
+    fn a_root_without_specs_is_wrong() {
+        let schema = schema_text();
+        let (text, right) = lint_files(&[("schema.json", &schema)]);
+        assert!(text.starts_with(
+            "error: no spec in `ROOT`: expected at least one `<model>/<component>.yaml`\n\n0 specs"
+        ));
+        assert!(!right);
+    }
+}

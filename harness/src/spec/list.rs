@@ -1,0 +1,136 @@
+//! What would run, in three forms.
+
+use std::fmt::{self, Write};
+
+use serde_json::{Value, json};
+
+use super::load::Specs;
+use super::model::{Checkpoint, Dim, Spec};
+use crate::compare::Gate;
+
+/// Specs with their checkpoints as a tree, a folder a level, broken specs among them with their first problem.
+///
+/// The turns of one loop share a line in the spec and are shown as one, with how many they are.
+pub fn tree(out: &mut dyn Write, specs: &Specs) -> fmt::Result {
+    let mut entries: Vec<(&str, Result<&Spec, &super::SpecError>)> = specs
+        .specs
+        .iter()
+        .map(|spec| (spec.id.as_str(), Ok(spec)))
+        .chain(specs.broken.iter().map(|error| (error.id.as_str(), Err(error))))
+        .collect();
+    entries.sort_by_key(|&(id, _)| id);
+    let mut folder = None;
+    for (id, entry) in entries {
+        let (parent, name) = id.rsplit_once('/').unwrap_or(("", id));
+        if folder != Some(parent) {
+            if !parent.is_empty() {
+                writeln!(out, "{parent}/")?;
+            }
+            folder = Some(parent);
+        }
+        let indent = if parent.is_empty() { "" } else { "  " };
+        match entry {
+            Ok(spec) => {
+                let count = counted(spec.checkpoints.len(), "checkpoint");
+                let requires: Vec<String> = spec.requires.iter().map(ToString::to_string).collect();
+                let requires = match requires.is_empty() {
+                    true => String::new(),
+                    false => format!(", requires {}", requires.join(", ")),
+                };
+                writeln!(out, "{indent}{name}  {count}, port {}{requires}", spec.port)?;
+                for group in spec.checkpoints.chunk_by(|a, b| a.line == b.line) {
+                    writeln!(out, "{indent}  {}", line(group))?;
+                }
+            }
+            Err(error) => {
+                let first = error.problems.first().map(ToString::to_string).unwrap_or_default();
+                writeln!(out, "{indent}{name}  broken: {first}")?;
+            }
+        }
+    }
+    let mut summary = vec![
+        counted(specs.specs.len(), "spec"),
+        counted(specs.specs.iter().map(|spec| spec.checkpoints.len()).sum(), "checkpoint"),
+    ];
+    if !specs.broken.is_empty() {
+        summary.push(format!("{} broken", specs.broken.len()));
+    }
+    writeln!(out, "{}", summary.join(", "))
+}
+
+fn line(group: &[Checkpoint]) -> String {
+    let [first, rest @ ..] = group else { return String::new() };
+    let mut words = vec![match rest.last() {
+        None => first.name.clone(),
+        Some(last) => format!("{} … {} ({})", first.name, last.name, group.len()),
+    }];
+    words.extend(first.dtype.map(|dtype| dtype.to_string()));
+    if let Some(shape) = &first.shape {
+        let dims: Vec<String> = shape
+            .iter()
+            .map(|dim| match dim {
+                Dim::Fixed(length) => length.to_string(),
+                Dim::Named(name) => name.clone(),
+            })
+            .collect();
+        words.push(format!("[{}]", dims.join(", ")));
+    }
+    match &first.gate {
+        Some(Gate::Tolerance { policy: Some(policy), .. }) => words.push(format!("policy {policy}")),
+        Some(Gate::Tolerance { rtol, atol, policy: None }) => {
+            words.push(format!("rtol {rtol:e} atol {atol:e}"))
+        }
+        Some(Gate::Noise { k }) => words.push(format!("noise {k}")),
+        None => {}
+    }
+    words.extend(first.range.map(|(low, high)| format!("range [{low}, {high}]")));
+    words.extend(first.against.as_ref().map(|against| format!("against {against}")));
+    words.extend((first.level > 0).then(|| format!("level {}", first.level)));
+    words.extend((first.hits > 1).then(|| format!("{} hits", first.hits)));
+    words.extend((!first.gated).then(|| "not gated".to_owned()));
+    words.join("  ")
+}
+
+/// One `spec::checkpoint` a line, as trials are called; a broken spec is its trial `<id>::spec`.
+pub fn names(out: &mut dyn Write, specs: &Specs) -> fmt::Result {
+    for spec in &specs.specs {
+        for checkpoint in &spec.checkpoints {
+            writeln!(out, "{}::{}", spec.id, checkpoint.name)?;
+        }
+    }
+    for error in &specs.broken {
+        writeln!(out, "{}::spec", error.id)?;
+    }
+    Ok(())
+}
+
+/// One JSON object, in one line: `specs` as they are once expanded, and `broken` with their problems.
+pub fn json(out: &mut dyn Write, specs: &Specs) -> fmt::Result {
+    let broken: Vec<Value> = specs
+        .broken
+        .iter()
+        .chain(&specs.unreadable)
+        .map(|error| {
+            let problems: Vec<Value> = error
+                .problems
+                .iter()
+                .map(|problem| {
+                    json!({
+                        "line": problem.place.as_ref().map(|place| place.line),
+                        "column": problem.place.as_ref().map(|place| place.column),
+                        "message": problem.message,
+                        "allowed": problem.allowed,
+                    })
+                })
+                .collect();
+            json!({ "id": error.id, "path": error.path.display().to_string(), "problems": problems })
+        })
+        .collect();
+    let specs = serde_json::to_string(&specs.specs).map_err(|_| fmt::Error)?;
+    writeln!(out, "{{\"version\":1,\"specs\":{specs},\"broken\":{}}}", Value::Array(broken))
+}
+
+/// `1 spec`, `2 specs`.
+pub(crate) fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
