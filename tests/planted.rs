@@ -1,6 +1,6 @@
 //! Every kind of mistake turns the suite red, with exit code 101 and the words that name it.
 //!
-//! Runs the real binary of `examples/faulty.rs` on a copy of the gated MLP's spec and fixtures.
+//! Runs the real binary of `faulty.rs` on a copy of the gated MLP's spec and fixtures.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -55,9 +55,7 @@ impl Project {
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        // Examples lie beside the folder of test binaries, and Cargo builds both for `cargo test`.
-        let built = std::env::current_exe().unwrap();
-        let mut command = Command::new(built.parent().unwrap().parent().unwrap().join("examples/faulty"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_faulty"));
         command.args(arguments).env("FAULTY_ROOT", self.root.path());
         for variable in ["NEXTEST_RUN_ID", "NEXTEST_ATTEMPT", "PARITY_OUT", "PARITY_FIXTURES", "PARITY_RUN"] {
             command.env_remove(variable);
@@ -132,7 +130,7 @@ fn the_right_port_is_green() {
 #[case::scaled("scaled", &["gated", "out"], &["gated: value differs", "last green: norm", "policy `fp32`"])]
 #[case::shape("shape", &["gated"], &["gated: shape differs", "[1, tokens, hidden]", "[6, 48]"])]
 #[case::dtype("dtype", &["gated", "out"], &["gated: dtype differs", "float32", "bfloat16"])]
-#[case::nan("nan", &["gated", "out"], &["gated: NaN or infinity differs", "actual nan"])]
+#[case::nan("nan", &["gated", "out"], &["gated: NaN or infinity differs", "actual NaN", "NaN, golden none"])]
 #[case::twice("twice", &["gated"], &["gated: wrong number of hits", "met 2 times, but 1 declared"])]
 #[case::error("error", &["out"], &["out: crash", "after checkpoint `gated`: planted error"])]
 #[case::mlx_error("mlx_error", &["out"], &["out: crash", "[matmul]"])]
@@ -289,7 +287,11 @@ fn a_filtered_run_stops_after_what_was_asked_for() {
 #[test]
 fn requirements_that_are_not_met_ignore_or_fail() {
     let project = Project::with_port("right");
-    project.edit("parity-specs/gated_mlp/block.yaml", "inputs: [x]", "inputs: [x]\nrequires: [\"env:FAULTY_NEVER\"]");
+    project.edit(
+        "parity-specs/gated_mlp/block.yaml",
+        "inputs: [x]",
+        "inputs: [x]\nrequires: [\"env:FAULTY_NEVER\"]",
+    );
     let ran = project.run(&[]);
     ran.is_green();
     ran.says(&["5 ignored", "gated_mlp/block is ignored: it needs the environment variable FAULTY_NEVER"]);

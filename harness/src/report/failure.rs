@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::Class;
-use crate::compare::Gate;
+use crate::compare::{Difference, Gate, Stats, Worst};
 use crate::record::Record;
 use crate::run::{Ending, Verdict};
 use crate::spec::Spec;
@@ -60,36 +60,23 @@ fn tensor_rows(record: &Record, class: Class, line: &str, row: &mut impl FnMut(&
     if let Some(actual) = &record.actual {
         row("tensor", &format!("{} {:?}", actual.dtype, actual.shape));
     }
-    let difference = record.metrics.as_ref().and_then(|metrics| metrics.difference.as_ref());
-    match difference.filter(|_| matches!(class, Class::Value | Class::Finite)) {
-        Some(difference) => {
+    let measured = record.metrics.as_ref().and_then(|metrics| Some((metrics, metrics.difference.as_ref()?)));
+    match measured.filter(|_| matches!(class, Class::Value | Class::Finite)) {
+        Some((metrics, difference)) => {
             if let Some(worst) = difference.worst.first() {
-                let times = worst.used.map(|used| format!(" ({} the bound)", multiple(used))).unwrap_or_default();
-                row(
-                    "worst",
-                    &format!(
-                        "{:?}: expected {}, actual {}, off by {:.2e}{times}",
-                        worst.index, worst.expected, worst.actual, worst.distance
-                    ),
-                );
+                row("worst", &element(worst));
             }
-            let elements = record.metrics.as_ref().map_or(0, |metrics| metrics.elements);
             let outside = difference.mismatched.unwrap_or(difference.nonfinite_mismatched);
-            row("outside", &format!("{outside} of {elements} elements{}", gate(record)));
-            row(
-                "overall",
-                &format!(
-                    "rms {:.2e}, mean {:.2e}, cosine {:.6}, range x{:.3}, exact {:.1} %",
-                    difference.rms,
-                    difference.mean_abs,
-                    difference.cosine,
-                    difference.range_ratio,
-                    100.0 * difference.exact_fraction
-                ),
-            );
-            if let Some(times) = &difference.times_floor {
-                let (rms, max) = (multiple(times.rms), multiple(times.max));
-                row("floor", &format!("rms {rms}, max {max} the reference's own distance from float64"));
+            row("outside", &format!("{outside} of {} elements{}", metrics.elements, gate(record)));
+            if class == Class::Finite {
+                let golden = metrics.expected.as_ref().map_or_else(|| "nothing".to_owned(), nonfinite);
+                row("finite", &format!("actual has {}, golden {golden}", nonfinite(&metrics.actual)));
+            } else {
+                row("overall", &overall(difference));
+                if let Some(times) = &difference.times_floor {
+                    let (rms, max) = (multiple(times.rms), multiple(times.max));
+                    row("floor", &format!("rms {rms}, max {max} the reference's own distance from float64"));
+                }
             }
         }
         None => row("what", line),
@@ -97,6 +84,38 @@ fn tensor_rows(record: &Record, class: Class, line: &str, row: &mut impl FnMut(&
     if let Some(place) = &record.location {
         row("tap", &format!("{}:{}", place.file, place.line));
     }
+}
+
+/// One of the worst elements, with its distance where there is one.
+fn element(worst: &Worst) -> String {
+    let mut text = format!("{:?}: expected {}, actual {}", worst.index, worst.expected, worst.actual);
+    if worst.distance.is_finite() {
+        let times = worst.used.map(|used| format!(" ({} the bound)", multiple(used))).unwrap_or_default();
+        let _ = write!(text, ", off by {:.2e}{times}", worst.distance);
+    }
+    text
+}
+
+fn overall(difference: &Difference) -> String {
+    format!(
+        "rms {:.2e}, mean {:.2e}, cosine {:.6}, range x{:.3}, exact {:.1} %",
+        difference.rms,
+        difference.mean_abs,
+        difference.cosine,
+        difference.range_ratio,
+        100.0 * difference.exact_fraction
+    )
+}
+
+/// The numbers of elements that are not finite, e.g. `3 NaN, 1 -inf`.
+fn nonfinite(stats: &Stats) -> String {
+    let counts = [(stats.nan, "NaN"), (stats.positive_infinity, "inf"), (stats.negative_infinity, "-inf")];
+    let found: Vec<String> = counts
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    if found.is_empty() { "none".to_owned() } else { found.join(", ") }
 }
 
 /// The gate as the spec has it.

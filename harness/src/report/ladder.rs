@@ -20,7 +20,8 @@ pub(crate) fn ladder(spec: &Spec, endings: &[Ending], colour: bool) -> String {
         let _ = write!(text, "  {about}");
     }
     let width = endings.iter().map(|ending| ending.name.len()).max().unwrap_or(0).clamp(10, 48);
-    let _ = write!(text, "\n  {:<9} {:<width$} {:>8} {:>9} {:>7}", "", "checkpoint", "used", "floor", "range");
+    let _ =
+        write!(text, "\n  {:<9} {:<width$} {:>8} {:>9} {:>7}", "", "checkpoint", "used", "floor", "range");
     let first_red = endings.iter().position(|ending| matches!(ending.verdict, Verdict::Failed { .. }));
     for (position, ending) in endings.iter().enumerate() {
         let (word, code) = match &ending.verdict {

@@ -131,9 +131,7 @@ pub(crate) fn account(spec: &Spec, level: u8, story: &Story) -> Vec<Ending> {
                 failed(obstacle.class, format!("not run; `{}::{}` says why", spec.id, teller(obstacle)))
             }
             ([], [], Some(crash)) => match &blamed {
-                Some(first) => {
-                    failed(Class::Crash, format!("not reached; `{}::{first}` says why", spec.id))
-                }
+                Some(first) => failed(Class::Crash, format!("not reached; `{}::{first}` says why", spec.id)),
                 None => {
                     blamed = Some(checkpoint.name.clone());
                     Verdict::Failed { class: Class::Crash, line: crash.clone(), more: tail(&story.output) }
@@ -176,7 +174,8 @@ fn failed(class: Class, line: String) -> Verdict {
 
 /// The verdict on a checkpoint that was met at least once.
 fn judged(checkpoint: &Checkpoint, records: &[&Record], story: &Story, crash: Option<&str>) -> Verdict {
-    let verdict = &records.iter().find(|record| record.verdict.status != Status::Pass).unwrap_or(&records[0]).verdict;
+    let verdict =
+        &records.iter().find(|record| record.verdict.status != Status::Pass).unwrap_or(&records[0]).verdict;
     let wanted = checkpoint.hits as usize;
     let stopped = story.end().is_some_and(|end| end.stopped);
     if records.len() > wanted || (records.len() < wanted && !stopped) {
@@ -244,7 +243,8 @@ fn weights(story: &Story, crash: Option<String>) -> Verdict {
         return Verdict::Passed;
     }
     let mut more = Vec::new();
-    for (what, names) in [("MISSING", &audit.missing), ("UNUSED", &audit.unused), ("SHAPE", &audit.misshapen)] {
+    for (what, names) in [("MISSING", &audit.missing), ("UNUSED", &audit.unused), ("SHAPE", &audit.misshapen)]
+    {
         more.extend(names.iter().map(|name| format!("{what:<8} {name}")));
     }
     let line = format!(

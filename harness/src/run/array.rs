@@ -161,7 +161,10 @@ mod tests {
 
     #[test]
     fn what_mlx_says_is_told_without_its_own_paths() {
-        assert_eq!(mlx_message("[matmul] Last dimension at 3 differs at /x/mlx/c/ops.cpp:22"), "[matmul] Last dimension at 3 differs");
+        assert_eq!(
+            mlx_message("[matmul] Last dimension at 3 differs at /x/mlx/c/ops.cpp:22"),
+            "[matmul] Last dimension at 3 differs"
+        );
         assert_eq!(mlx_message("plain"), "plain");
     }
 }

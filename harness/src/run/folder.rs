@@ -157,7 +157,7 @@ impl Folder {
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
         whole
             .lines()
-            .map(|line| serde_json::from_str(line))
+            .map(serde_json::from_str)
             .collect::<Result<_, _>>()
             .map_err(|source| FolderError::Parse { path, source })
     }

@@ -92,7 +92,10 @@ impl Judge {
             return match checkpoint.dtype {
                 Some(dtype) if dtype != actual.dtype() => {
                     let found = actual.dtype();
-                    Judged::failed(Class::Dtype, format!("the spec declares {dtype}, but the port produced {found}"))
+                    Judged::failed(
+                        Class::Dtype,
+                        format!("the spec declares {dtype}, but the port produced {found}"),
+                    )
                 }
                 _ => compare::examine(&actual.view(), &rule).into(),
             };

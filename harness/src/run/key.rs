@@ -119,6 +119,10 @@ mod tests {
         assert_eq!(fs::read_dir(&runs).unwrap().count(), KEPT + 1);
         assert!(!runs.join("run2").exists() && runs.join("run3").exists());
         assert_eq!(out.start("run5").unwrap(), runs.join("run5"));
-        assert_eq!(fs::read_link(runs.join("latest")).unwrap(), Path::new("run12"), "a run that goes on is not a new one");
+        assert_eq!(
+            fs::read_link(runs.join("latest")).unwrap(),
+            Path::new("run12"),
+            "a run that goes on is not a new one"
+        );
     }
 }

@@ -63,7 +63,8 @@ impl Run {
     /// # Errors
     /// When it is not declared or the fixture does not hold it.
     pub fn input(&self, name: &str) -> Result<Array, RunError> {
-        let (true, Some(fixtures)) = (self.spec.inputs.iter().any(|input| input == name), &self.fixtures) else {
+        let (true, Some(fixtures)) = (self.spec.inputs.iter().any(|input| input == name), &self.fixtures)
+        else {
             let declared = match self.spec.inputs.as_slice() {
                 [] => "it has none".to_owned(),
                 inputs => inputs.join(", "),
@@ -87,7 +88,8 @@ impl Run {
     /// # Errors
     /// When they do not fit that type.
     pub fn params<T: DeserializeOwned>(&self) -> Result<T, RunError> {
-        let params = self.spec.reference.as_ref().map(|reference| reference.params.clone()).unwrap_or_default();
+        let params =
+            self.spec.reference.as_ref().map(|reference| reference.params.clone()).unwrap_or_default();
         serde_json::from_value(params.into()).map_err(RunError::Params)
     }
 

@@ -34,7 +34,7 @@ impl WeightSet {
     pub(super) fn new(declared: &Weights, set: Rc<FixtureSet>) -> Result<Self, RunError> {
         let names = set
             .weights()
-            .filter(|entry| declared.files.iter().any(|file| *file == entry.file))
+            .filter(|entry| declared.files.contains(&entry.file))
             .map(|entry| (renamed(&entry.name, &declared.rename), entry.name.clone()))
             .collect();
         let (allow_missing, expect) = (declared.allow_missing.clone(), declared.expect.clone());

@@ -41,13 +41,16 @@ fn run(path: &Path, ports: &BTreeMap<String, Port>) -> Result<(), String> {
     let port = ports.get(&spec.port).ok_or_else(|| format!("no port `{}` is registered", spec.port))?;
     let fixtures = match spec.needs_fixtures() {
         true => {
-            let set = FixtureSet::open(&job.fixture_root, &spec.fixtures).map_err(|error| error_chain(&error))?;
+            let set =
+                FixtureSet::open(&job.fixture_root, &spec.fixtures).map_err(|error| error_chain(&error))?;
             Some(Rc::new(set))
         }
         false => None,
     };
     let device = choose_device(&spec)?;
-    job.folder.write_json("run.json", &Environment::of(&job, &device)).map_err(|error| error_chain(&error))?;
+    job.folder
+        .write_json("run.json", &Environment::of(&job, &device))
+        .map_err(|error| error_chain(&error))?;
 
     let run = Run::new(Rc::clone(&spec), fixtures.clone()).map_err(|error| error_chain(&error))?;
     let observer = Observer::start(&job, Rc::clone(&spec), fixtures).map_err(|error| error_chain(&error))?;

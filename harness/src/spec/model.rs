@@ -168,7 +168,9 @@ impl Spec {
 
     /// Whether a run needs the fixture set at all: for inputs, weights or goldens.
     pub fn needs_fixtures(&self) -> bool {
-        !self.inputs.is_empty() || self.weights.is_some() || self.checkpoints.iter().any(Checkpoint::needs_golden)
+        !self.inputs.is_empty()
+            || self.weights.is_some()
+            || self.checkpoints.iter().any(Checkpoint::needs_golden)
     }
 
     /// Why the spec cannot run there; the first requirement that is not met.

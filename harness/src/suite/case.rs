@@ -122,7 +122,8 @@ impl Case {
             let bytes = match std::fs::read(&script) {
                 Ok(bytes) => bytes,
                 Err(error) => {
-                    let text = format!("the reference's script `{}` cannot be read: {error}", script.display());
+                    let text =
+                        format!("the reference's script `{}` cannot be read: {error}", script.display());
                     return vec![Obstacle { class: Class::Missing, text }];
                 }
             };
@@ -135,9 +136,6 @@ impl Case {
         if let Err(error) = memory.save() {
             eprintln!("what was verified could not be remembered: {error}");
         }
-        problems
-            .iter()
-            .map(|error| Obstacle { class: error.class(), text: error_chain(error) })
-            .collect()
+        problems.iter().map(|error| Obstacle { class: error.class(), text: error_chain(error) }).collect()
     }
 }

@@ -63,7 +63,10 @@ mod tests {
     #[track_caller]
     fn check(set: &[(&str, &str)], expected: Result<Settings, &str>) {
         let variable = |name: &str| set.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned());
-        assert_eq!(Settings::from(variable).map_err(|error| error.to_string()), expected.map_err(str::to_owned));
+        assert_eq!(
+            Settings::from(variable).map_err(|error| error.to_string()),
+            expected.map_err(str::to_owned)
+        );
     }
 
     #[test]

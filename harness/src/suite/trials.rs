@@ -31,10 +31,12 @@ pub(super) fn run(suite: &Suite, arguments: &Arguments) -> ExitCode {
     conclusion.exit_code()
 }
 
+/// The case that a trial belongs to and its name there, if its spec can be read.
+type Owner = Option<(Arc<Case>, String)>;
+
 /// The trials, and the cases behind them.
 struct Trials {
-    /// Each with the case that it belongs to and its name there, if it is one of a spec that can be read.
-    trials: Vec<(Trial, Option<(Arc<Case>, String)>)>,
+    trials: Vec<(Trial, Owner)>,
     cases: Vec<Arc<Case>>,
     require: Require,
     /// Which specs do not run, and why; libtest has no place for reasons.
@@ -43,7 +45,8 @@ struct Trials {
 
 impl Trials {
     fn of(suite: &Suite, arguments: &Arguments) -> Self {
-        let mut all = Self { trials: Vec::new(), cases: Vec::new(), require: Require::Declared, ignored: Vec::new() };
+        let mut all =
+            Self { trials: Vec::new(), cases: Vec::new(), require: Require::Declared, ignored: Vec::new() };
         let settings = match Settings::from_env() {
             Ok(settings) => settings,
             Err(error) => {
@@ -97,7 +100,8 @@ impl Trials {
             let (asked, of) = (name.clone(), Arc::clone(&case));
             let trial = match (&ignored, self.require) {
                 (Some(reason), Require::All) => {
-                    let text = format!("{full}: {reason}, and PARITY_REQUIRE=all allows nothing to be ignored");
+                    let text =
+                        format!("{full}: {reason}, and PARITY_REQUIRE=all allows nothing to be ignored");
                     Trial::test(full, move || Err(Failed::from(text)))
                 }
                 _ => Trial::test(full, move || verdict(&of, &asked)).with_ignored_flag(ignored.is_some()),
@@ -117,13 +121,13 @@ impl Trials {
     /// Tells each case which of its checkpoints were selected, unless those are all or a trial needs the whole run.
     fn let_ports_stop_early(&mut self, arguments: &Arguments) {
         for case in &self.cases {
-            let own = |of: &&(Trial, Option<(Arc<Case>, String)>)| {
-                of.1.as_ref().is_some_and(|(other, _)| Arc::ptr_eq(other, case))
+            let own = |(_, owner): &&(Trial, Owner)| {
+                owner.as_ref().is_some_and(|(other, _)| Arc::ptr_eq(other, case))
             };
             let (selected, others): (Vec<_>, Vec<_>) =
                 self.trials.iter().filter(own).partition(|(trial, _)| !arguments.is_filtered_out(trial));
             let names: Vec<String> =
-                selected.iter().filter_map(|(_, of)| of.as_ref().map(|(_, name)| name.clone())).collect();
+                selected.iter().filter_map(|(_, owner)| Some(owner.as_ref()?.1.clone())).collect();
             let whole = [FIXTURE, WEIGHTS, SPEC].iter().any(|name| names.iter().any(|n| n == name));
             if !others.is_empty() && !whole {
                 case.stop_after(names);

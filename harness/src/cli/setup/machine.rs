@@ -102,7 +102,7 @@ fn candidates() -> Vec<String> {
 pub(super) fn check_libc(python: &Python) -> Result<(), SetupError> {
     let wanted = format!("glibc {}.{} or newer", GLIBC.0, GLIBC.1);
     let found = match python.libc() {
-        Some((name, version)) if name == "glibc" => {
+        Some(("glibc", version)) => {
             let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
             if (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= GLIBC {
                 return Ok(());

@@ -41,7 +41,7 @@ fn main() -> ExitCode {
             forward(run, |_, array| Ok(array))
         });
     for (name, fault) in FAULTS {
-        suite = suite.port(*name, move |run| forward(run, fault));
+        suite = suite.port(*name, move |run| forward(run, *fault));
     }
     suite.main()
 }
@@ -61,7 +61,9 @@ const FAULTS: &[(&str, Fault)] = &[
         Ok(if name == "gated" { tap("gatd", x)? } else { x })
     }),
     ("error", |name, x| if name == "out" { Err("planted error".into()) } else { Ok(x) }),
-    ("mlx_error", |name, x| Ok(if name == "out" { x.matmul(Array::from_slice(&[1f32; 3], &[3]))? } else { x })),
+    ("mlx_error", |name, x| {
+        Ok(if name == "out" { x.matmul(Array::from_slice(&[1f32; 3], &[3]))? } else { x })
+    }),
     ("panic", |name, x| if name == "out" { panic!("planted panic") } else { Ok(x) }),
     ("abort", |name, x| if name == "out" { std::process::abort() } else { Ok(x) }),
     ("exit", |name, x| if name == "out" { std::process::exit(7) } else { Ok(x) }),
@@ -93,7 +95,8 @@ fn forward(run: &Run, fault: Fault) -> PortResult {
     let normed = meet("norm", mlx_rs::fast::rms_norm(&x, Some(&weight("norm.weight")?), 1e-6)?)?;
     let gated = nn::silu(linear(&normed, "gate")?)?.multiply(linear(&normed, "up")?)?;
     let gated = meet("gated", gated)?;
-    let down = linear(&gated.reshape(&[1, 6, 48])?.as_dtype(Dtype::Float32)?, "down")?.add(weight("down.bias")?)?;
+    let down =
+        linear(&gated.reshape(&[1, 6, 48])?.as_dtype(Dtype::Float32)?, "down")?.add(weight("down.bias")?)?;
     meet("out", x.add(down)?)?;
     Ok(())
 }
