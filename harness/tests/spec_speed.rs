@@ -48,5 +48,6 @@ fn ten_thousand_checkpoints_are_listed() {
         );
         assert_eq!((specs.broken.len(), specs.specs.len(), names.lines().count()), (0, 100, 10_000));
         assert_eq!(one.checkpoints.len(), 100);
+        assert!(specs.specs.is_sorted_by_key(|spec| &spec.id), "whichever thread read them");
     }
 }

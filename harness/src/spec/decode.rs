@@ -303,18 +303,21 @@ pub(super) fn word<T: Copy>(
     name: impl Fn(T) -> &'static str,
     reader: &mut Reader<'_>,
 ) -> Option<T> {
+    // The words of a message are put together only once there is one: a large spec comes here for every checkpoint.
+    if let Value::Text(text) = &node.value
+        && let Some(&found) = all.iter().find(|&&word| name(word) == text)
+    {
+        return Some(found);
+    }
     let names: Vec<&str> = all.iter().map(|&word| name(word)).collect();
     let allowed = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-    let allowed =
-        if names.len() == 1 { format!("expected {allowed}") } else { format!("expected one of {allowed}") };
-    let Value::Text(text) = &node.value else {
-        reader.problem(&node.place, format!("found {} for {what}", node.value.describe()), allowed);
-        return None;
+    let one_of = if names.len() == 1 { "" } else { "one of " };
+    let message = match &node.value {
+        Value::Text(text) => {
+            format!("unknown {what} {}{}", quoted(text), did_you_mean(text, names.iter().copied()))
+        }
+        other => format!("found {} for {what}", other.describe()),
     };
-    let found = names.iter().position(|name| name == text);
-    if found.is_none() {
-        let message = format!("unknown {what} {}{}", quoted(text), did_you_mean(text, names.iter().copied()));
-        reader.problem(&node.place, message, allowed);
-    }
-    found.map(|at| all[at])
+    reader.problem(&node.place, message, format!("expected {one_of}{allowed}"));
+    None
 }

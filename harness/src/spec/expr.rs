@@ -300,3 +300,61 @@ fn binary(op: Op, kind: Kind, left: Expr, right: Expr) -> Expr {
     let at = left.at.start..right.at.end;
     Expr { at, kind, node: Node::Binary(op, Box::new(left), Box::new(right)) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: bool) {
+        let condition = Condition::parse(text, &["i", "step"]).unwrap();
+        assert_eq!(condition.holds(&[7, -3]), Ok(expected), "{text}");
+    }
+
+    #[test]
+    fn operators_bind_as_documented() {
+        check("i == 7 && step == -3", true);
+        check("i + 2 * 3 == 13", true);
+        check("(i + 2) * 3 == 27", true);
+        check("10 - 4 - 3 == 3", true);
+        check("100 / 10 / 5 == 2", true);
+        check("i == 0 || i == 7 && step > 0", false);
+        check("(i == 0 || i == 7) && step < 0", true);
+        check("!i == 0", true); // not (i == 0)
+        check("!(i == 7) || !!(i >= 7)", true);
+        check("- -i == 7", true);
+        check("i <= 6 || i != 7 || i < 7 || i > 7", false);
+    }
+
+    #[test]
+    fn division_is_towards_zero_and_the_remainder_has_the_sign_of_the_left() {
+        check("step / 2 == -1", true);
+        check("step % 2 == -1", true);
+        check("i % -2 == 1", true);
+    }
+
+    #[test]
+    fn the_right_side_is_looked_at_only_when_it_matters() {
+        check("i == 0 && 1 / 0 == 1", false);
+        check("i == 7 || 1 / 0 == 1", true);
+        let condition = Condition::parse("i == 7 && 1 / 0 == 1", &["i"]).unwrap();
+        let error = condition.holds(&[7]).unwrap_err();
+        assert_eq!((error.at, error.message.as_str()), (10..15, "division by zero"));
+    }
+
+    #[test]
+    fn overflow_is_an_error_in_every_operation() {
+        let least = "(-9223372036854775807 - 1)";
+        for text in [
+            format!("{least} - 1 == 0"),
+            format!("{least} / -1 == 0"),
+            format!("{least} % -1 == 0"),
+            format!("{least} * 2 == 0"),
+            format!("-{least} == 0"),
+            "9223372036854775807 + i == 0".to_owned(),
+        ] {
+            let error = Condition::parse(&text, &["i"]).unwrap().holds(&[1]).unwrap_err();
+            assert_eq!(error.message, "the result does not fit in 64 bits", "{text}");
+        }
+    }
+}

@@ -14,6 +14,12 @@ use super::read::{ReadError, read_text};
 /// Folders below the spec root that a spec may be in.
 const DEPTH: usize = 8;
 
+/// Threads that read specs, at most.
+const MAX_THREADS: usize = 8;
+
+/// Specs that a thread must have to do to be worth starting.
+const FILES_A_THREAD: usize = 8;
+
 /// What is under a spec root.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Specs {
@@ -38,6 +44,7 @@ impl Specs {
             policies,
             unreadable: None,
         };
+        let mut ids = Vec::new();
         for entry in WalkDir::new(spec_root).max_depth(DEPTH + 1).sort_by_file_name() {
             match entry {
                 Ok(entry) if entry.file_type().is_dir() && entry.depth() > DEPTH => {
@@ -47,7 +54,11 @@ impl Specs {
                     found.broken.push(SpecError::whole(&id, path, message, "move its specs up"));
                 }
                 Ok(entry) if entry.file_type().is_dir() => {}
-                Ok(entry) => found.file(spec_root, &entry),
+                Ok(entry) => match file(spec_root, &entry) {
+                    Some(Ok(id)) => ids.push(id),
+                    Some(Err(error)) => found.broken.push(*error),
+                    None => {}
+                },
                 Err(error) if error.depth() == 0 => {
                     let message = format!("the spec root cannot be searched: {error}");
                     let error = SpecError::whole("", spec_root.to_owned(), message, "");
@@ -61,40 +72,16 @@ impl Specs {
                 }
             }
         }
-        found
-    }
-
-    fn file(&mut self, root: &Path, entry: &walkdir::DirEntry) {
-        let path = entry.path();
-        let relative = relative_name(root, path);
-        let mut refuse = |message: &str, allowed: &str| {
-            self.broken.push(SpecError::whole(&relative, path.to_owned(), message.to_owned(), allowed));
-        };
-        let linked_dir = entry.path_is_symlink() && path.is_dir();
-        if linked_dir {
-            return refuse("the folder is a symbolic link, which is not followed", "put the specs here");
-        }
-        match path.extension().and_then(|extension| extension.to_str()) {
-            Some("yaml") => {}
-            Some("yml") => {
-                return refuse("a spec's file name ends in `.yaml`", "rename it from `.yml` to `.yaml`");
+        ids.sort();
+        for result in load_files(spec_root, &ids, &found.policies) {
+            match result {
+                Ok(spec) => found.specs.push(spec),
+                Err(error) => found.broken.push(*error),
             }
-            _ => return,
         }
-        if relative == POLICIES {
-            return;
-        }
-        let id = relative.strip_suffix(".yaml").unwrap_or(&relative);
-        if let Err(error) = check_id(id) {
-            return refuse(
-                &error,
-                "expected `<model>/<component>.yaml`, of letters, digits, `_`, `-` and `.`",
-            );
-        }
-        match load_file(root, id, &self.policies) {
-            Ok(spec) => self.specs.push(spec),
-            Err(error) => self.broken.push(*error),
-        }
+        // What is wrong with the policies comes first, since specs fail by it.
+        found.broken.sort_by(|a, b| (a.id != "policies", &a.id).cmp(&(b.id != "policies", &b.id)));
+        found
     }
 
     /// Reads only the spec `id`, and the policies.
@@ -114,7 +101,58 @@ impl Specs {
     }
 }
 
-fn load_file(root: &Path, id: &str, policies: &Policies) -> Result<Spec, Box<SpecError>> {
+/// The id of the spec that an entry is, why it cannot be one, or `None` when it is none.
+fn file(root: &Path, entry: &walkdir::DirEntry) -> Option<Result<String, Box<SpecError>>> {
+    let path = entry.path();
+    let relative = relative_name(root, path);
+    let refuse = |message: &str, allowed: &str| {
+        let error = SpecError::whole(&relative, path.to_owned(), message.to_owned(), allowed);
+        Some(Err(Box::new(error)))
+    };
+    if entry.path_is_symlink() && path.is_dir() {
+        return refuse("the folder is a symbolic link, which is not followed", "put the specs here");
+    }
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("yaml") if relative == POLICIES => return None,
+        Some("yaml") => {}
+        Some("yml") => {
+            return refuse("a spec's file name ends in `.yaml`", "rename it from `.yml` to `.yaml`");
+        }
+        _ => return None,
+    }
+    let id = relative.strip_suffix(".yaml").unwrap_or(&relative);
+    match check_id(id) {
+        Ok(()) => Some(Ok(id.to_owned())),
+        Err(error) => {
+            refuse(&error, "expected `<model>/<component>.yaml`, of letters, digits, `_`, `-` and `.`")
+        }
+    }
+}
+
+type Loaded = Result<Spec, Box<SpecError>>;
+
+/// The specs of `ids`, in that order, read on as many threads as pay off.
+fn load_files(root: &Path, ids: &[String], policies: &Policies) -> Vec<Loaded> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
+    let share = ids.len().div_ceil(threads).max(FILES_A_THREAD);
+    let load = |ids: &[String]| ids.iter().map(|id| load_file(root, id, policies)).collect::<Vec<Loaded>>();
+    std::thread::scope(|scope| {
+        // The first share is read here, so that a small project starts no thread at all.
+        let mut shares = ids.chunks(share);
+        let first = shares.next().unwrap_or_default();
+        let others: Vec<_> = shares.map(|ids| scope.spawn(move || load(ids))).collect();
+        let mut loaded = load(first);
+        for other in others {
+            match other.join() {
+                Ok(more) => loaded.extend(more),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        loaded
+    })
+}
+
+fn load_file(root: &Path, id: &str, policies: &Policies) -> Loaded {
     let path = root.join(format!("{id}.yaml"));
     let whole =
         |message: String, allowed: &str| Box::new(SpecError::whole(id, path.clone(), message, allowed));
