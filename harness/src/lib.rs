@@ -9,6 +9,7 @@ pub mod cli;
 pub mod compare;
 pub mod golden;
 mod hash;
+mod near;
 pub mod record;
 pub mod report;
 #[cfg(any(feature = "cli", feature = "mlx"))]

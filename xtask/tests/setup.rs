@@ -14,7 +14,8 @@ struct Machine {
 const LOCK: &str = "version = 4\n[[package]]\nname = \"mlx-sys\"\nversion = \"0.7.0\"\nchecksum = \"00\"\n";
 const INCLUDE: &str = "include = [{ path = \"../.parity/mlx/config.toml\", optional = true }]\n";
 /// A compiler that accepts everything.
-const COMPILER: &str = "#!/bin/sh\n[ \"$1\" = --version ] && echo 'g++ (Test) 13.0'\n/bin/cat >/dev/null\nexit 0\n";
+const COMPILER: &str =
+    "#!/bin/sh\n[ \"$1\" = --version ] && echo 'g++ (Test) 13.0'\n/bin/cat >/dev/null\nexit 0\n";
 
 impl Machine {
     /// A machine on which everything is in order up to the first call of pip.
@@ -25,8 +26,10 @@ impl Machine {
         machine.write("mlx-sys/src/mlx-c/CMakeLists.txt", "GIT_TAG v0.32.2)\n");
         machine.program("g++", COMPILER);
         let manifest = machine.home.path().join("mlx-sys/Cargo.toml");
-        let metadata =
-            format!("{{\"packages\": [{{\"name\": \"mlx-sys\", \"manifest_path\": \"{}\"}}]}}", manifest.display());
+        let metadata = format!(
+            "{{\"packages\": [{{\"name\": \"mlx-sys\", \"manifest_path\": \"{}\"}}]}}",
+            manifest.display()
+        );
         machine.program("cargo", &format!("#!/bin/sh\necho '{metadata}'\n"));
         machine.python(r#"{"version": [3, 11], "libc": ["glibc", "2.36"], "pip": "23.2"}"#, "exit 0");
         machine
@@ -46,7 +49,10 @@ impl Machine {
 
     /// A Python that tells these facts, and whose pip does `pip`; the folder to download to is `$9` there.
     fn python(&self, facts: &str, pip: &str) {
-        self.program("python3", &format!("#!/bin/sh\nif [ \"$1\" = -c ]; then echo '{facts}'; exit 0; fi\n{pip}\n"));
+        self.program(
+            "python3",
+            &format!("#!/bin/sh\nif [ \"$1\" = -c ]; then echo '{facts}'; exit 0; fi\n{pip}\n"),
+        );
     }
 
     fn without(self, program: &str) -> Self {
@@ -95,10 +101,14 @@ fn a_project_that_is_not_ready_is_told_what_to_write() {
     machine()
         .with(|m| fs::remove_file(m.project().join("project/Cargo.lock")).unwrap())
         .says(&["Cargo.lock` is not there", "cargo generate-lockfile"]);
-    machine().with(|m| m.write("project/Cargo.lock", "version = 4\n")).says(&["has no mlx-sys", "add mlx-rs"]);
     machine()
-        .with(|m| m.write("project/Cargo.lock", &LOCK.replace("0.7.0", "0.9.1")))
-        .says(&["mlx-sys 0.9.1 is not known", "which knows 0.7.0", "use mlx-rs 0.33"]);
+        .with(|m| m.write("project/Cargo.lock", "version = 4\n"))
+        .says(&["has no mlx-sys", "add mlx-rs"]);
+    machine().with(|m| m.write("project/Cargo.lock", &LOCK.replace("0.7.0", "0.9.1"))).says(&[
+        "mlx-sys 0.9.1 is not known",
+        "which knows 0.7.0",
+        "use mlx-rs 0.33",
+    ]);
     machine()
         .with(|m| m.write("project/.cargo/config.toml", "[alias]\n"))
         .says(&["config.toml` does not include", "put `include = [{ path = \"../.parity/mlx/config.toml\""]);
@@ -109,11 +119,15 @@ fn a_project_that_is_not_ready_is_told_what_to_write() {
 
 #[test]
 fn a_missing_or_old_compiler_is_named() {
-    machine().without("g++").says(&["no C++ compiler was found (tried g++, c++, clang++)", "apt install g++"]);
-    let old = "#!/bin/sh\n[ \"$1\" = --version ] && echo 'g++ (Test) 9.4' && exit 0\nexit 1\n";
     machine()
-        .with(|m| m.program("g++", old))
-        .says(&["no C++ compiler here knows C++20", "found g++ (Test) 9.4", "g++ 12 or newer"]);
+        .without("g++")
+        .says(&["no C++ compiler was found (tried g++, c++, clang++)", "apt install g++"]);
+    let old = "#!/bin/sh\n[ \"$1\" = --version ] && echo 'g++ (Test) 9.4' && exit 0\nexit 1\n";
+    machine().with(|m| m.program("g++", old)).says(&[
+        "no C++ compiler here knows C++20",
+        "found g++ (Test) 9.4",
+        "g++ 12 or newer",
+    ]);
 }
 
 #[test]
@@ -164,6 +178,9 @@ fn help_shows_examples() {
     for arguments in [&["--help"][..], &["setup", "--help"], &["test", "--help"], &["parity", "--help"]] {
         let output = Command::new(env!("CARGO_BIN_EXE_xtask")).args(arguments).output().unwrap();
         let said = String::from_utf8(output.stdout).unwrap();
-        assert!(output.status.success() && said.contains("Example") && said.contains("cargo xtask"), "{said}");
+        assert!(
+            output.status.success() && said.contains("Example") && said.contains("cargo xtask"),
+            "{said}"
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! `cargo xtask lint`: whether specs, policies and the schema are right, without running anything.
+//! `cargo xtask lint`: whether specs, policies, the schema and fixtures are right, without running anything.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -7,11 +8,15 @@ use std::process::ExitCode;
 use thiserror::Error;
 
 use super::{CliError, Project};
-use crate::spec::{SCHEMA, Specs, list::counted, schema_text};
+use crate::compare::Gate;
+use crate::golden::{ChecksumMemory, FixtureSet, Role};
+use crate::report::error_chain;
+use crate::run::{Out, look_at_fixtures};
+use crate::spec::{Checkpoint, SCHEMA, Spec, Specs, list::counted, schema_text};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
-    cargo xtask lint                    check every spec, the policies and the schema\n  \
+    cargo xtask lint                    check every spec, the policies, the schema and the fixtures\n  \
     cargo xtask lint --write-schema     bring schema.json up to date first\n\n\
     Exits with 1 when there is a problem, 0 otherwise.")]
 pub(crate) struct Arguments {
@@ -33,8 +38,14 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
         let path = spec_root.join(SCHEMA);
         std::fs::write(&path, schema_text()).map_err(|source| LintError::Write { path, source })?;
     }
-    let specs = Specs::load(&spec_root);
-    let linted = Linted { spec_root, specs, colour: io::stdout().is_terminal() };
+    let linted = Linted {
+        specs: Specs::load(&spec_root),
+        spec_root,
+        root: project.root().to_owned(),
+        fixture_root: project.fixture_root(),
+        checksums: Out::of(project.root()).checksums(),
+        colour: io::stdout().is_terminal(),
+    };
     let (text, right) = lint(&linted);
     print!("{text}");
     Ok(if right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -42,16 +53,20 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
 
 /// What the checks look at.
 struct Linted {
-    spec_root: PathBuf,
     specs: Specs,
+    spec_root: PathBuf,
+    root: PathBuf,
+    fixture_root: PathBuf,
+    /// Where checksums are remembered.
+    checksums: PathBuf,
     colour: bool,
 }
 
 /// One subject: it adds what is wrong, as people read it, an entry a file.
 type Check = fn(&Linted, &mut Vec<String>);
 
-/// The subjects, in the order shown. A further one, such as fixture sets, is one more function here.
-const CHECKS: [Check; 2] = [check_specs, check_schema];
+/// The subjects, in the order shown.
+const CHECKS: [Check; 3] = [check_specs, check_schema, check_fixtures];
 
 fn lint(linted: &Linted) -> (String, bool) {
     let mut wrong = Vec::new();
@@ -95,6 +110,82 @@ fn check_schema(linted: &Linted, wrong: &mut Vec<String>) {
     wrong.push(format!("error: `{}` {fault}: run `cargo xtask lint --write-schema`", path.display()));
 }
 
+/// Every set must be sound, hold what its specs declare, and hold no golden that none of them declares.
+fn check_fixtures(linted: &Linted, wrong: &mut Vec<String>) {
+    let mut memory = ChecksumMemory::load(&linted.checksums);
+    let mut sets: BTreeMap<String, (FixtureSet, BTreeSet<String>)> = BTreeMap::new();
+    for spec in &linted.specs.specs {
+        let (set, obstacles) = look_at_fixtures(spec, &linted.root, &linted.fixture_root, &mut memory);
+        let mut found: Vec<String> = obstacles.into_iter().map(|obstacle| obstacle.text).collect();
+        if let Some(set) = set {
+            let (set, declared) = sets.entry(spec.fixtures.clone()).or_insert_with(|| (set, BTreeSet::new()));
+            if found.is_empty() {
+                found = missing(spec, set);
+            }
+            declared.extend(goldens(spec).map(|(_, name)| name));
+        }
+        wrong.extend(found.iter().map(|text| format!("error: spec `{}`: {text}", spec.id)));
+    }
+    for (folder, (set, declared)) in &sets {
+        let extra: Vec<&str> = set
+            .entries(Role::Golden)
+            .map(|entry| entry.name.as_str())
+            .filter(|name| !declared.contains(*name))
+            .collect();
+        if !extra.is_empty() {
+            let names = extra.join("`, `");
+            wrong.push(format!(
+                "error: fixtures `{folder}` have goldens that no spec declares: `{names}`; declare them as checkpoints, \
+                 or export the set without them"
+            ));
+        }
+    }
+    // A lint that cannot remember what it hashed is slower the next time, not wrong.
+    let _ = memory.save();
+}
+
+/// The goldens that a spec needs, a name a hit.
+fn goldens(spec: &Spec) -> impl Iterator<Item = (&Checkpoint, String)> {
+    spec.checkpoints.iter().filter(|checkpoint| checkpoint.needs_golden()).flat_map(|checkpoint| {
+        (0..checkpoint.hits).map(move |hit| match hit {
+            0 => (checkpoint, checkpoint.name.clone()),
+            hit => (checkpoint, format!("{}@{hit}", checkpoint.name)),
+        })
+    })
+}
+
+/// What a spec declares and its set does not hold, or holds as something else.
+fn missing(spec: &Spec, set: &FixtureSet) -> Vec<String> {
+    let mut found = Vec::new();
+    for name in &spec.inputs {
+        found.extend(set.input(name).err().map(|error| error_chain(&error)));
+    }
+    for (checkpoint, name) in goldens(spec) {
+        match set.golden(&name) {
+            Err(error) => found.push(error_chain(&error)),
+            Ok(golden) => {
+                let stored = golden.tensor.dtype();
+                if let Some(wanted) =
+                    checkpoint.dtype.filter(|&wanted| checkpoint.cast.is_none() && wanted != stored)
+                {
+                    found.push(format!(
+                        "line {}: checkpoint `{name}` is {wanted}, but its golden is {stored}; export it so, or say \
+                         `cast: {wanted}`",
+                        checkpoint.line
+                    ));
+                }
+                if matches!(checkpoint.gate, Some(Gate::Noise { .. })) && golden.floor.is_none() {
+                    found.push(format!(
+                        "line {}: checkpoint `{name}` has a `noise` gate, but its golden has no floor",
+                        checkpoint.line
+                    ));
+                }
+            }
+        }
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,8 +199,14 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         }
-        let specs = Specs::load(root.path());
-        let (text, right) = lint(&Linted { spec_root: root.path().to_owned(), specs, colour: false });
+        let (text, right) = lint(&Linted {
+            specs: Specs::load(root.path()),
+            spec_root: root.path().to_owned(),
+            root: root.path().to_owned(),
+            fixture_root: root.path().join("fixtures"),
+            checksums: root.path().join("checksums.json"),
+            colour: false,
+        });
         (text.replace(&root.path().display().to_string(), "ROOT"), right)
     }
 
@@ -139,6 +236,21 @@ error: `ROOT/schema.json` is not what this version's specs may say: run `cargo x
 1 spec, 1 checkpoint and 0 policies are right, 2 files are not
 ";
         assert_eq!(text, expected);
+        assert!(!right);
+    }
+
+    #[test]
+    fn a_spec_without_its_fixtures_is_wrong() {
+        let spec = "version: 1\nport: p\nreference: {script: s.py}\n\
+            checkpoints: [{name: x, dtype: int32, policy: exact}]\n";
+        let policies = "version: 1\npolicies: {exact: {rtol: 0, atol: 0, dtypes: [int32]}}";
+        let schema = schema_text();
+        let (text, right) =
+            lint_files(&[("a/b.yaml", spec), ("policies.yaml", policies), ("schema.json", &schema)]);
+        assert!(
+            text.starts_with("error: spec `a/b`: there are no fixtures at `ROOT/fixtures/a/b`"),
+            "{text}"
+        );
         assert!(!right);
     }
 

@@ -55,7 +55,7 @@ enum Command {
     Test(test::Arguments),
     /// Run the parity suite, print each spec's ladder and the summary, write the reports
     Parity(parity::Arguments),
-    /// Check specs, policies and the schema without running anything
+    /// Check specs, policies, the schema and fixtures without running anything
     Lint(lint::Arguments),
     /// Show what would run: as a tree, as names, as JSON
     List(list::Arguments),

@@ -37,8 +37,8 @@ pub enum FixtureError {
     #[error("fixtures `{set}` are stale: {changed} since they were made; {}", regenerate(set))]
     Stale { set: String, changed: String },
     /// The manifest has no such tensor.
-    #[error("fixtures `{set}` have no {} `{name}`{}; {}", role.name(), did_you_mean(near), regenerate(set))]
-    NotListed { set: String, role: Role, name: String, near: Vec<String> },
+    #[error("fixtures `{set}` have no {} `{name}`{}; {}", role.name(), near.trim_end_matches('?'), regenerate(set))]
+    NotListed { set: String, role: Role, name: String, near: String },
     /// A file that the manifest lists is not there.
     #[error("fixture file `{}` is missing; {}", path.display(), regenerate(set))]
     NoFile { set: String, path: PathBuf },
@@ -124,8 +124,4 @@ fn mend_manifest(set: &str, error: &ManifestError) -> String {
         ManifestError::Future { .. } => "update mlx-parity".into(),
         _ => regenerate(set),
     }
-}
-
-fn did_you_mean(near: &[String]) -> String {
-    crate::tensor::did_you_mean(near).trim_end_matches('?').to_owned()
 }

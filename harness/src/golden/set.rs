@@ -13,7 +13,8 @@ use super::manifest::{Manifest, ManifestError, Role, TensorEntry, is_plain_path}
 use super::{FixtureError, verify};
 use crate::compare::Floor;
 use crate::golden::ChecksumMemory;
-use crate::tensor::{Tensor, TensorFile, is_lfs_pointer, near_names};
+use crate::near::did_you_mean;
+use crate::tensor::{Tensor, TensorFile, is_lfs_pointer};
 
 /// The name of the file that lists all others.
 pub(super) const MANIFEST: &str = "manifest.json";
@@ -215,7 +216,7 @@ impl FixtureSet {
                 set: self.set.clone(),
                 role,
                 name: name.to_owned(),
-                near: near_names(name, self.entries(role).map(|entry| entry.name.as_str())),
+                near: did_you_mean(name, self.entries(role).map(|entry| entry.name.as_str())),
             }),
         }
     }

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
-
 use super::folder::{End, Exit, Folder, FolderError, Line};
+use super::obstacle::Obstacle;
 use crate::Class;
+use crate::near::did_you_mean;
 use crate::record::{Record, Status};
-use crate::spec::{Checkpoint, Spec, did_you_mean};
+use crate::spec::{Checkpoint, Spec};
 
 /// The trials that a spec has beside its checkpoints; [`SPEC`] only when something is wrong with the spec itself.
 pub(crate) const SPEC: &str = "spec";
@@ -46,13 +46,6 @@ pub(crate) enum Verdict {
         /// More to read, shown for one trial of a run only.
         more: Option<String>,
     },
-}
-
-/// Something about the spec or its fixtures that makes running it pointless.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Obstacle {
-    pub(crate) class: Class,
-    pub(crate) text: String,
 }
 
 /// Everything that a run left behind, read once.

@@ -15,6 +15,7 @@ mod key;
 mod launch;
 #[cfg(feature = "mlx")]
 mod observer;
+mod obstacle;
 #[cfg(feature = "mlx")]
 mod port;
 #[cfg(feature = "mlx")]
@@ -22,13 +23,14 @@ mod weights;
 #[cfg(feature = "mlx")]
 mod worker;
 
-pub(crate) use account::{Ending, FIXTURE, Obstacle, SPEC, Story, Verdict, WEIGHTS, account};
+pub(crate) use account::{Ending, FIXTURE, SPEC, Story, Verdict, WEIGHTS, account};
 #[cfg(feature = "mlx")]
 pub use array::ArrayError;
 pub(crate) use folder::{Exit, Folder, FolderError};
 pub(crate) use key::{Out, key};
 #[cfg(feature = "mlx")]
 pub(crate) use launch::{Job, WORKER, launch};
+pub(crate) use obstacle::{Obstacle, look_at_fixtures};
 #[cfg(feature = "mlx")]
 pub(crate) use port::Port;
 #[cfg(feature = "mlx")]

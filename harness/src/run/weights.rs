@@ -11,7 +11,8 @@ use super::array::from_host;
 use super::folder::Audit;
 use super::port::RunError;
 use crate::golden::FixtureSet;
-use crate::spec::{Weights, did_you_mean};
+use crate::near::did_you_mean;
+use crate::spec::Weights;
 
 /// The weights of a fixture set under the names that the port knows them by.
 pub struct WeightSet {

@@ -9,11 +9,11 @@ use super::decode::{At, Decode, Maybe, Reader};
 use super::expand::{Expanded, expand};
 use super::file::{ReferenceFile, SpecFile, WeightsFile};
 use super::model::{Reference, Spec, Weights};
-use super::near::did_you_mean;
 use super::policy::Policies;
 use super::problem::{Place, Problem, SpecError, quoted};
 use super::words::Device;
 use super::yaml;
+use crate::near::did_you_mean;
 
 /// Reads one spec from its text; `path` is for messages only.
 ///

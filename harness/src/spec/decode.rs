@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use super::bounds;
-use super::near::did_you_mean;
 use super::problem::{Place, Problem, quoted};
 use super::yaml::{Node, Value};
+use crate::near::did_you_mean;
 
 /// Where problems of one file are gathered.
 pub(super) struct Reader<'s> {

@@ -8,8 +8,8 @@ use super::check::name_fault;
 use super::checkpoint::Draft;
 use super::decode::Reader;
 use super::model::Checkpoint;
-use super::near::did_you_mean;
 use super::problem::{Place, Problem, quoted};
+use crate::near::did_you_mean;
 
 /// Names of trials that every spec has, so that no checkpoint may have them.
 pub const RESERVED: [&str; 4] = ["spec", "fixture", "weights", "stats"];

@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use super::bounds;
-use super::near::did_you_mean;
+use crate::near::did_you_mean;
 
 /// What is wrong with an expression, at bytes of its text.
 #[derive(Debug, Clone, PartialEq, Eq)]

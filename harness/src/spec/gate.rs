@@ -4,10 +4,10 @@ use super::bounds;
 use super::check::tolerance;
 use super::decode::Reader;
 use super::file::CheckpointFile;
-use super::near::did_you_mean;
 use super::policy::{POLICIES, Policies, PoliciesState};
 use super::problem::{Place, Problem, quoted};
 use crate::compare::Gate;
+use crate::near::did_you_mean;
 use crate::tensor::Dtype;
 
 /// The gate, or `None` when there is none or it is wrong, which has then been noted.

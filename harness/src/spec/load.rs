@@ -6,10 +6,10 @@ use walkdir::WalkDir;
 
 use super::check::parse_spec;
 use super::model::Spec;
-use super::near::did_you_mean;
 use super::policy::{POLICIES, Policies};
 use super::problem::{SpecError, quoted};
 use super::read::{ReadError, read_text};
+use crate::near::did_you_mean;
 
 /// Folders below the spec root that a spec may be in.
 const DEPTH: usize = 8;

@@ -12,11 +12,11 @@ use serde::Serialize;
 
 use super::bounds;
 use super::decode::{At, Decode, Reader, entries, mapping};
-use super::near::did_you_mean;
 use super::problem::{SpecError, quoted};
 use super::read::{ReadError, read_text};
 use super::values::is_identifier;
 use super::yaml::{self, Node};
+use crate::near::did_you_mean;
 use crate::tensor::Dtype;
 
 /// Name of the file, directly under the spec root.

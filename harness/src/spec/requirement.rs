@@ -6,9 +6,9 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 
 use super::decode::{Decode, Reader};
-use super::near::did_you_mean;
 use super::problem::quoted;
 use super::yaml::{Node, Value};
+use crate::near::did_you_mean;
 
 const WORDS: [&str; 4] = ["gpu", "macos", "linux", "fixtures"];
 

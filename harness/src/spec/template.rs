@@ -3,8 +3,8 @@
 use std::fmt::Write;
 use std::ops::Range;
 
-use super::near::did_you_mean;
 use super::problem::quoted;
+use crate::near::did_you_mean;
 
 /// A name that a loop fills in.
 #[derive(Debug, Clone)]

@@ -4,9 +4,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use crate::Class;
-use crate::golden::{ChecksumMemory, FixtureSet};
+use crate::golden::ChecksumMemory;
 use crate::report::error_chain;
-use crate::run::{Ending, Exit, Folder, FolderError, Job, Obstacle, Out, Story, account, launch};
+use crate::run::{
+    Ending, Exit, Folder, FolderError, Job, Obstacle, Out, Story, account, launch, look_at_fixtures,
+};
 use crate::spec::Spec;
 
 /// What all cases of a suite share.
@@ -110,32 +112,12 @@ impl Case {
         if let Some(text) = &self.unusable {
             return vec![Obstacle { class: Class::Spec, text: text.clone() }];
         }
-        if !self.spec.needs_fixtures() {
-            return Vec::new();
-        }
-        let set = match FixtureSet::open(&self.home.fixture_root, &self.spec.fixtures) {
-            Ok(set) => set,
-            Err(error) => return vec![Obstacle { class: error.class(), text: error_chain(&error) }],
-        };
-        if let Some(reference) = &self.spec.reference {
-            let script = self.home.root.join(&reference.script);
-            let bytes = match std::fs::read(&script) {
-                Ok(bytes) => bytes,
-                Err(error) => {
-                    let text =
-                        format!("the reference's script `{}` cannot be read: {error}", script.display());
-                    return vec![Obstacle { class: Class::Missing, text }];
-                }
-            };
-            if let Err(error) = set.check_fresh(&reference.to_json(), &bytes) {
-                return vec![Obstacle { class: error.class(), text: error_chain(&error) }];
-            }
-        }
-        let mut memory = ChecksumMemory::load(self.home.out.checksums());
-        let problems = set.verify(&mut memory);
+        let Home { root, fixture_root, out, .. } = &*self.home;
+        let mut memory = ChecksumMemory::load(out.checksums());
+        let (_, obstacles) = look_at_fixtures(&self.spec, root, fixture_root, &mut memory);
         if let Err(error) = memory.save() {
             eprintln!("what was verified could not be remembered: {error}");
         }
-        problems.iter().map(|error| Obstacle { class: error.class(), text: error_chain(error) }).collect()
+        obstacles
     }
 }

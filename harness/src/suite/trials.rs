@@ -8,9 +8,10 @@ use libtest_mimic::{Arguments, Failed, FormatSetting, Trial};
 use super::Suite;
 use super::case::{Case, Home};
 use super::settings::{Require, Settings};
+use crate::near::did_you_mean;
 use crate::report::{ladder, trial_text};
 use crate::run::{FIXTURE, Out, SPEC, Verdict, WEIGHTS, key};
-use crate::spec::{Host, Spec, SpecError, Specs, did_you_mean};
+use crate::spec::{Host, Spec, SpecError, Specs};
 
 /// Lists or runs the trials that `arguments` select.
 pub(super) fn run(suite: &Suite, arguments: &Arguments) -> ExitCode {

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 use super::Dtype;
-use super::near::did_you_mean;
 use super::view::ViewError;
 
 /// A file, or one tensor in it.
@@ -73,8 +72,8 @@ pub enum TensorError {
     #[error("{place} cannot be unpacked: {problem}")]
     Archive { place: Place, problem: String },
     /// No tensor of that name.
-    #[error("`{}` has no tensor `{name}`{}", path.display(), did_you_mean(near))]
-    Absent { path: PathBuf, name: String, near: Vec<String> },
+    #[error("`{}` has no tensor `{name}`{near}", path.display())]
+    Absent { path: PathBuf, name: String, near: String },
 }
 
 fn all_dtypes() -> String {

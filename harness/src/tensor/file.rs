@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use super::held::{Storage, Tensor};
 use super::mapped::map;
-use super::near::near_names;
 use super::npz::Npz;
 use super::safetensors::Safetensors;
 use super::{TensorError, npy};
+use crate::near::did_you_mean;
 
 /// The ends of names that tensor files have.
 pub(crate) const EXTENSIONS: [&str; 3] = ["npy", "npz", "safetensors"];
@@ -97,7 +97,7 @@ impl TensorFile {
         let &index = self.0.index.get(name).ok_or_else(|| TensorError::Absent {
             path: self.0.path.clone(),
             name: name.to_owned(),
-            near: near_names(name, self.names()),
+            near: did_you_mean(name, self.names()),
         })?;
         match &self.0.format {
             Format::Npy(tensor) => Ok(tensor.clone()),

@@ -8,11 +8,7 @@ const OFFERED: usize = 3;
 /// A candidate is near when no more than a third of the letters of the longer one have to change (a swap of
 /// neighbours is one change), when they differ only in case or in `-`, `_` and `.`, or when one is the end of the
 /// other's dotted path, as `attn.out` is of `blocks.3.attn.out`.
-///
-/// ```
-/// assert_eq!(mlx_parity::spec::near("rtoll", ["atol", "rtol", "noise"]), ["rtol"]);
-/// ```
-pub fn near<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+fn near<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let mut found: Vec<(usize, &str)> = candidates
         .into_iter()
         .filter(|&candidate| candidate != name)
@@ -25,7 +21,7 @@ pub fn near<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Ve
 }
 
 /// The end of a message: `, did you mean …?` with the near names, or nothing.
-pub fn did_you_mean<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
+pub(crate) fn did_you_mean<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
     let found: Vec<String> = near(name, candidates).into_iter().map(|near| format!("`{near}`")).collect();
     if found.is_empty() { String::new() } else { format!(", did you mean {}?", found.join(" or ")) }
 }

@@ -1,0 +1,57 @@
+//! What makes running a spec pointless, found without MLX: fixtures that are missing, stale or cannot be trusted.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Class;
+use crate::golden::{ChecksumMemory, FixtureError, FixtureSet};
+use crate::report::error_chain;
+use crate::spec::Spec;
+
+/// Something about the spec or its fixtures that must be mended before a run can say anything.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Obstacle {
+    pub(crate) class: Class,
+    pub(crate) text: String,
+}
+
+impl From<FixtureError> for Obstacle {
+    fn from(error: FixtureError) -> Self {
+        Self { class: error.class(), text: error_chain(&error) }
+    }
+}
+
+/// Looks at the fixtures of a spec: they must be there, made by the reference that the spec names (its script lies
+/// under `root`), and hold what their manifest says. What was hashed before is taken from `memory`.
+///
+/// The set comes back when it can be read at all.
+pub(crate) fn look_at_fixtures(
+    spec: &Spec,
+    root: &Path,
+    fixture_root: &Path,
+    memory: &mut ChecksumMemory,
+) -> (Option<FixtureSet>, Vec<Obstacle>) {
+    if !spec.needs_fixtures() {
+        return (None, Vec::new());
+    }
+    let set = match FixtureSet::open(fixture_root, &spec.fixtures) {
+        Ok(set) => set,
+        Err(error) => return (None, vec![error.into()]),
+    };
+    if let Some(reference) = &spec.reference {
+        let script = root.join(&reference.script);
+        let fresh = match std::fs::read(&script) {
+            Ok(bytes) => set.check_fresh(&reference.to_json(), &bytes).map_err(Obstacle::from),
+            Err(error) => Err(Obstacle {
+                class: Class::Missing,
+                text: format!("the reference's script `{}` cannot be read: {error}", script.display()),
+            }),
+        };
+        if let Err(obstacle) = fresh {
+            return (Some(set), vec![obstacle]);
+        }
+    }
+    let obstacles = set.verify(memory).into_iter().map(Obstacle::from).collect();
+    (Some(set), obstacles)
+}
