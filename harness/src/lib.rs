@@ -3,6 +3,7 @@
 // Each feature uses a part of what they share; the build with both tells what nobody uses.
 #![cfg_attr(not(all(feature = "cli", feature = "mlx")), allow(dead_code, unused_imports))]
 
+mod atomic;
 mod class;
 #[cfg(feature = "cli")]
 pub mod cli;

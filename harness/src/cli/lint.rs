@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use thiserror::Error;
 
 use super::{CliError, Project};
+use crate::atomic::write_atomically;
 use crate::compare::Gate;
 use crate::golden::{ChecksumMemory, FixtureSet, Role};
 use crate::report::error_chain;
@@ -36,7 +37,8 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
     let spec_root = project.spec_root();
     if arguments.write_schema {
         let path = spec_root.join(SCHEMA);
-        std::fs::write(&path, schema_text()).map_err(|source| LintError::Write { path, source })?;
+        write_atomically(&path, |out| out.write_all(schema_text().as_bytes()))
+            .map_err(|source| LintError::Write { path, source })?;
     }
     let linted = Linted {
         specs: Specs::load(&spec_root),

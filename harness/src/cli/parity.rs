@@ -1,6 +1,5 @@
 //! `cargo xtask parity`: the main job. Runs the suite, then tells it checkpoint by checkpoint.
 
-use std::fs;
 use std::io::{self, BufRead, BufReader, IsTerminal};
 use std::path::PathBuf;
 use std::process::{ExitCode, ExitStatus, Stdio};
@@ -10,6 +9,7 @@ use thiserror::Error;
 
 use super::cargo::cargo;
 use super::{CliError, Project, setup};
+use crate::atomic::write_atomically;
 use crate::report::{Collected, junit};
 use crate::run::{Out, key};
 
@@ -77,7 +77,8 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
     ];
     for (name, text) in written {
         let path = folder.join(name);
-        fs::write(&path, text).map_err(|source| ParityError::Write { path, source })?;
+        write_atomically(&path, |out| out.write_all(text.as_bytes()))
+            .map_err(|source| ParityError::Write { path, source })?;
     }
     print!("{}", collected.ladders(io::stdout().is_terminal()));
     if !status.success() {

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use crate::tensor::write_atomically;
+use crate::atomic::write_atomically;
 
 /// Files whose checksums were right, each by its path, size and time of modification and what its manifest claimed.
 ///

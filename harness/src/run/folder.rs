@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::atomic::write_atomically;
 use crate::record::Record;
 
 /// One line of `records.jsonl`, in the order in which things happened.
@@ -127,11 +128,9 @@ impl Folder {
     /// Replaces a file of the run by `value` as JSON.
     pub(crate) fn write_json(&self, name: &str, value: &impl Serialize) -> Result<(), FolderError> {
         let path = self.file(name);
-        let aside = self.file(&format!(".{name}"));
         let text = serde_json::to_vec_pretty(value)
             .map_err(|source| FolderError::Parse { path: path.clone(), source })?;
-        fs::write(&aside, text)
-            .and_then(|()| fs::rename(&aside, &path))
+        write_atomically(&path, |out| out.write_all(&text))
             .map_err(|source| FolderError::Write { path, source })
     }
 

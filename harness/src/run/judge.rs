@@ -132,13 +132,7 @@ impl Judge {
         let Some(declared) = &checkpoint.shape else { return Ok(()) };
         let found = actual.shape();
         let text = || {
-            let dims: Vec<String> = declared
-                .iter()
-                .map(|dim| match dim {
-                    Dim::Fixed(length) => length.to_string(),
-                    Dim::Named(name) => name.clone(),
-                })
-                .collect();
+            let dims: Vec<String> = declared.iter().map(Dim::to_string).collect();
             format!("the spec declares [{}], but the port produced {found:?}", dims.join(", "))
         };
         if declared.len() != found.len() {

@@ -66,13 +66,7 @@ fn line(group: &[Checkpoint]) -> String {
     }];
     words.extend(first.dtype.map(|dtype| dtype.to_string()));
     if let Some(shape) = &first.shape {
-        let dims: Vec<String> = shape
-            .iter()
-            .map(|dim| match dim {
-                Dim::Fixed(length) => length.to_string(),
-                Dim::Named(name) => name.clone(),
-            })
-            .collect();
+        let dims: Vec<String> = shape.iter().map(Dim::to_string).collect();
         words.push(format!("[{}]", dims.join(", ")));
     }
     match &first.gate {

@@ -1,6 +1,7 @@
 //! A spec as the rest of the crate sees it: checked, with its loops expanded.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -116,6 +117,15 @@ pub enum Dim {
     Fixed(usize),
     /// The same length wherever this name stands in the spec.
     Named(String),
+}
+
+impl fmt::Display for Dim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fixed(length) => write!(f, "{length}"),
+            Self::Named(name) => f.write_str(name),
+        }
+    }
 }
 
 impl Reference {

@@ -3,7 +3,6 @@
 //! Files are mapped, not read: opening one looks at its header only, and a tensor is compared where it lies. What a
 //! header claims is checked against the file before anything is allocated for it.
 
-mod atomic;
 mod cast;
 mod dtype;
 mod error;
@@ -17,7 +16,6 @@ mod stream;
 mod view;
 mod write;
 
-pub(crate) use atomic::write_atomically;
 pub use cast::{CastError, cast};
 pub use dtype::Dtype;
 pub use error::{Place, TensorError};

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::{Dtype, TensorError, TensorView, for_each_chunk, write_atomically};
+use super::{Dtype, TensorError, TensorView, for_each_chunk};
+use crate::atomic::write_atomically;
 
 /// Writes the elements as an npy file, row-major and little-endian; bfloat16 is `<V2`, as MLX and ml_dtypes have it.
 ///

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::SetupError;
-use super::wheels::partial;
+use crate::atomic::write_atomically;
 
 /// Where the generated file lies, from the project's root.
 const GENERATED: &str = ".parity/mlx/config.toml";
@@ -35,8 +35,8 @@ pub(super) fn path(root: &Path) -> PathBuf {
 /// Replaces the generated configuration.
 pub(super) fn write(root: &Path, text: &str) -> Result<(), SetupError> {
     let path = path(root);
-    fs::write(partial(&path), text).map_err(|source| SetupError::write(&path, source))?;
-    fs::rename(partial(&path), &path).map_err(|source| SetupError::write(&path, source))
+    write_atomically(&path, |out| out.write_all(text.as_bytes()))
+        .map_err(|source| SetupError::write(&path, source))
 }
 
 /// Refuses a project whose own Cargo configuration does not take the generated one in.

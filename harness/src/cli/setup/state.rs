@@ -8,8 +8,9 @@ use sha2::{Digest, Sha256};
 
 use super::machine::Compiler;
 use super::pins::{Pins, Wheel};
-use super::wheels::{self, partial};
+use super::wheels;
 use super::{SetupError, config, native};
+use crate::atomic::write_atomically;
 use crate::hash::hex;
 
 /// mlx-sys as `Cargo.lock` has it.
@@ -74,8 +75,7 @@ impl State {
     pub(super) fn write(&self, home: &Path) -> Result<(), SetupError> {
         let path = home.join(FILE);
         let text = serde_json::to_vec_pretty(self).unwrap_or_default();
-        fs::write(partial(&path), text).map_err(|source| SetupError::write(&path, source))?;
-        fs::rename(partial(&path), &path).map_err(|source| SetupError::write(&path, source))
+        write_atomically(&path, |out| out.write_all(&text)).map_err(|source| SetupError::write(&path, source))
     }
 
     /// Whether nothing that this was made from has changed, and all that was made is still there.
