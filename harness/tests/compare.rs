@@ -5,10 +5,10 @@ use mlx_parity::compare::{Difference, Floor, Gate, Outcome, Rule, Value, compare
 use mlx_parity::tensor::{Dtype, TensorView};
 
 /// More than one block, so that both tiers are passed through.
-const SHAPE: [usize; 3] = [3, 7, 100];
+const SHAPE: [usize; 3] = [3, 7, 200];
 
 fn golden() -> Vec<f32> {
-    (0..2100).map(|i| ((i * 37 % 211) as f32 - 105.0) / 64.0).collect()
+    (0..4200).map(|i| ((i * 37 % 211) as f32 - 105.0) / 64.0).collect()
 }
 
 fn bytes(values: &[f32]) -> Vec<u8> {
@@ -39,9 +39,9 @@ type Fault = (&'static str, fn(&mut Vec<f32>), Class);
 const FAULTS: &[Fault] = &[
     ("rows swapped", |t| t.rotate_left(100), Class::Value),
     ("one element wrong", |t| t[777] += 1e-3, Class::Value),
-    ("one element wrong in the last, partial block", |t| t[2099] += 1e-3, Class::Value),
+    ("one element wrong in the last, partial block", |t| t[4199] += 1e-3, Class::Value),
     ("one NaN", |t| t[4] = f32::NAN, Class::Finite),
-    ("one infinity", |t| t[2050] = f32::NEG_INFINITY, Class::Finite),
+    ("one infinity", |t| t[4150] = f32::NEG_INFINITY, Class::Finite),
     ("all zero", |t| t.fill(0.0), Class::Value),
     ("scaled by a thousandth more", |t| t.iter_mut().for_each(|x| *x *= 1.001), Class::Value),
 ];
@@ -66,9 +66,9 @@ fn shapes_come_before_dtypes_and_both_before_values() {
     let rule = tolerance(1e-5, 1e-5);
     let expected = view(Dtype::Float32, &SHAPE);
 
-    let outcome = compare(&expected, &view(Dtype::Int32, &[3, 100, 7]), &rule);
+    let outcome = compare(&expected, &view(Dtype::Int32, &[3, 200, 7]), &rule);
     assert_eq!((outcome.class, outcome.metrics), (Some(Class::Shape), None));
-    assert_eq!(outcome.detail, "expected shape [3, 7, 100], actual [3, 100, 7]");
+    assert_eq!(outcome.detail, "expected shape [3, 7, 200], actual [3, 200, 7]");
 
     let outcome = compare(&expected, &view(Dtype::Int32, &SHAPE), &rule);
     assert_eq!(
@@ -142,7 +142,7 @@ fn a_noise_gate_needs_a_floor_it_can_use() {
 #[test]
 fn a_floor_above_a_tenth_of_the_golden_is_untestable() {
     let golden = golden();
-    let rms = (golden.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>() / 2100.0).sqrt();
+    let rms = (golden.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>() / 4200.0).sqrt();
     assert_eq!(judge(&golden, &golden, &noise(1.0, 0.1001 * rms)).class, Some(Class::Untestable));
     assert_eq!(judge(&golden, &golden, &noise(1.0, 0.0999 * rms)).class, None);
     let mut actual = golden.clone();
@@ -164,7 +164,7 @@ fn both_parts_of_a_noise_gate_decide() {
 
     // One element off by 4e-6: the rms does not see it.
     let mut single = golden.clone();
-    single[1200] += 4e-6;
+    single[2400] += 4e-6;
     let outcome = judge(&golden, &single, &noise(2e-7, 1e-7));
     assert_eq!(outcome.class, Some(Class::Value));
     let found = difference(outcome);
@@ -238,13 +238,13 @@ fn a_failing_tolerance_says_where_and_by_how_much() {
     let outcome = judge(&golden, &actual, &tolerance(0.0, 0.1));
     assert_eq!(
         outcome.detail,
-        "2 of 2100 elements outside, worst [1, 3, 0]: expected -0.46875, actual -0.21875, off by 0.25 (2.5x the bound)"
+        "2 of 4200 elements outside, worst [0, 5, 0]: expected -0.46875, actual -0.21875, off by 0.25 (2.5x the bound)"
     );
     let found = difference(outcome);
     assert_eq!((found.mismatched, found.used), (Some(2), Some(2.5)));
-    assert_eq!(found.mismatched_fraction, Some(2.0 / 2100.0));
+    assert_eq!(found.mismatched_fraction, Some(2.0 / 4200.0));
     assert_eq!((found.max_abs, found.sum_abs), (0.25, 0.375));
-    assert_eq!(found.exact_fraction, 2098.0 / 2100.0);
+    assert_eq!(found.exact_fraction, 4198.0 / 4200.0);
     assert_eq!(found.worst.len(), 2);
-    assert_eq!((found.quantiles.sample, found.quantiles.stride), (2100, 1));
+    assert_eq!((found.quantiles.sample, found.quantiles.stride), (4200, 1));
 }

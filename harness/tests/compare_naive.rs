@@ -12,6 +12,8 @@ use proptest::prelude::*;
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Plain {
     Real(f64),
+    /// A 16-bit float, whose distances are rounded to float32.
+    Narrow(f64),
     Whole(i128),
     Complex(f64, f64),
 }
@@ -27,8 +29,8 @@ impl Plain {
             Dtype::Int16 => Self::Whole((word as i16).into()),
             Dtype::Int32 => Self::Whole((word as i32).into()),
             Dtype::Int64 => Self::Whole((word as i64).into()),
-            Dtype::Float16 => Self::Real(f16::from_bits(word as u16).to_f64()),
-            Dtype::Bfloat16 => Self::Real(bf16::from_bits(word as u16).to_f64()),
+            Dtype::Float16 => Self::Narrow(f16::from_bits(word as u16).to_f64()),
+            Dtype::Bfloat16 => Self::Narrow(bf16::from_bits(word as u16).to_f64()),
             Dtype::Float32 => Self::Real(float(word)),
             Dtype::Float64 => Self::Real(f64::from_bits(word)),
             Dtype::Complex64 => Self::Complex(float(word & 0xffff_ffff), float(word >> 32)),
@@ -37,7 +39,7 @@ impl Plain {
 
     fn parts(self) -> Vec<f64> {
         match self {
-            Self::Real(x) => vec![x],
+            Self::Real(x) | Self::Narrow(x) => vec![x],
             Self::Whole(x) => vec![x as f64],
             Self::Complex(re, im) => vec![re, im],
         }
@@ -45,7 +47,7 @@ impl Plain {
 
     fn number(self) -> f64 {
         match self {
-            Self::Real(x) => x,
+            Self::Real(x) | Self::Narrow(x) => x,
             Self::Whole(x) => x as f64,
             Self::Complex(re, im) => re.hypot(im),
         }
@@ -63,7 +65,15 @@ impl Plain {
         match (self, other) {
             (Self::Whole(e), Self::Whole(a)) => (a - e).unsigned_abs() as f64,
             (Self::Complex(re, im), Self::Complex(re2, im2)) => (re2 - re).hypot(im2 - im),
+            (Self::Narrow(e), Self::Narrow(a)) => f64::from((a - e).abs() as f32),
             _ => (other.number() - self.number()).abs(),
+        }
+    }
+
+    fn is_within(self, other: Self, bound: f64) -> bool {
+        match (self, other) {
+            (Self::Narrow(e), Self::Narrow(a)) => (a - e).abs() <= bound,
+            _ => self.distance(other) <= bound,
         }
     }
 }
@@ -75,7 +85,7 @@ fn check(expected: &[Plain], actual: &[Plain], rule: &Rule, metrics: &Metrics) {
     let pairs: Vec<(Plain, Plain)> = expected.iter().copied().zip(actual.iter().copied()).collect();
     let outside = |&&(e, a): &&(Plain, Plain)| {
         let same = e == a || rule.nan_equal && e.is_nan() && a.is_nan();
-        let close = e.is_finite() && a.is_finite() && e.distance(a) <= atol + rtol * e.number().abs();
+        let close = e.is_finite() && a.is_finite() && e.is_within(a, atol + rtol * e.number().abs());
         !(same || close)
     };
     assert_eq!(found.mismatched, Some(pairs.iter().filter(outside).count() as u64));
@@ -96,17 +106,20 @@ fn check(expected: &[Plain], actual: &[Plain], rule: &Rule, metrics: &Metrics) {
     let equal = pairs.iter().filter(|(e, a)| e == a).count();
     assert_eq!(found.exact_fraction, if pairs.is_empty() { 1.0 } else { equal as f64 / pairs.len() as f64 });
     let distances: f64 = counted.iter().map(|(e, a)| e.distance(*a)).sum();
-    near(found.sum_abs, distances, 1e-9);
+    // Sums of 16-bit floats are float32's in small part.
+    let part = if matches!(expected.first(), Some(Plain::Narrow(_))) { 1e-6 } else { 1e-9 };
+    near(found.sum_abs, distances, part);
     let squares = |of: fn(f64, f64) -> f64| -> f64 {
         let parts = counted.iter().flat_map(|(e, a)| e.parts().into_iter().zip(a.parts()));
         parts.map(|(e, a)| of(e, a)).sum()
     };
     let error = squares(|e, a| (a - e) * (a - e));
-    near(found.rms, if counted.is_empty() { 0.0 } else { (error / counted.len() as f64).sqrt() }, 1e-9);
+    near(found.rms, if counted.is_empty() { 0.0 } else { (error / counted.len() as f64).sqrt() }, part);
     let (e2, a2) = (squares(|e, _| e * e), squares(|_, a| a * a));
-    if e2 > 0.0 && a2 > 0.0 && [e2, a2, error].iter().all(|x| x.is_finite()) {
+    // Squares below the normal range have lost digits already.
+    if e2 > 1e-290 && a2 > 1e-290 && [e2, a2, error].iter().all(|x| x.is_finite()) {
         // Going by the error loses digits when the two differ much in size.
-        let lost = (e2 / a2).max(a2 / e2).sqrt();
+        let lost = (e2 / a2).max(a2 / e2).sqrt() * part * 1e9;
         assert!((found.cosine - squares(|e, a| e * a) / (e2 * a2).sqrt()).abs() < 1e-12 * lost.max(1.0));
     }
     stats(expected, metrics.expected.as_ref().unwrap());
@@ -128,9 +141,9 @@ fn stats(values: &[Plain], found: &Stats) {
     if !below.is_empty() {
         let absolute = below.iter().map(|x| x.abs()).fold(0.0, f64::max);
         let mean = below.iter().sum::<f64>() / below.len() as f64;
-        assert!((found.mean - mean).abs() <= 1e-9 * absolute, "{} {mean}", found.mean);
+        assert!((found.mean - mean).abs() <= 1e-7 * absolute, "{} {mean}", found.mean);
         let spread = below.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / below.len() as f64;
-        assert!((found.std - spread.sqrt()).abs() <= 1e-7 * absolute, "{} {}", found.std, spread.sqrt());
+        assert!((found.std - spread.sqrt()).abs() <= 1e-6 * absolute, "{} {}", found.std, spread.sqrt());
     }
     assert_eq!(found.first.len(), values.len().min(10));
 }
@@ -216,7 +229,7 @@ proptest! {
     fn agrees_with_a_plain_loop(
         dtype in prop::sample::select(Dtype::ALL.to_vec()),
         shape in prop::collection::vec(0usize..14, 0..=2),
-        long in prop::sample::select(vec![1usize, 1, 9, 130]),
+        long in prop::sample::select(vec![1usize, 1, 9, 300]),
         layout in 0usize..5,
         values in prop::sample::select(vec![Fill::Any, Fill::Near, Fill::Mixed]),
         (rtol, atol) in prop::sample::select(vec![

@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 use half::{bf16, f16};
 
 use super::bound::IntegerBound;
-use super::kernel::{BLOCK, Limits, Measured};
+use super::kernel::{self, BLOCK, Limits, Measured, Rechecked};
 use super::number::Value;
 
 /// A tolerance, ready for floats and for integers.
@@ -55,9 +55,9 @@ pub(super) trait Element: Pod + PartialEq + Send + Sync {
     fn magnitude(self) -> f64 {
         self.number().abs()
     }
-    /// `|actual - expected|` in float64; rounded once.
+    /// `|actual - expected|`, rounded once: to float64, or to float32 for 16-bit floats.
     fn distance(self, actual: Self) -> f64;
-    /// `|actual - expected| <= atol + rtol * |expected|`, for finite elements.
+    /// `|actual - expected| <= atol + rtol * |expected|`, for finite elements, in float64.
     fn within(self, actual: Self, tolerance: &Tolerance) -> bool {
         self.distance(actual) <= tolerance.bound(self.magnitude())
     }
@@ -72,6 +72,10 @@ pub(super) trait Element: Pod + PartialEq + Send + Sync {
     fn measure(_expected: &[Self; BLOCK], _actual: &[Self; BLOCK], _limits: &Limits) -> Option<Measured> {
         None
     }
+    /// A closer look at a block that [`Element::measure`] has measured.
+    fn recheck(_expected: &[Self; BLOCK], _actual: &[Self; BLOCK], _rtol: f64, _atol: f64) -> Rechecked {
+        Rechecked::default()
+    }
 }
 
 fn float_kind(x: f64) -> Kind {
@@ -84,7 +88,7 @@ fn float_kind(x: f64) -> Kind {
 }
 
 macro_rules! float {
-    ($type:ty, $bits:ty, $signed:ty, $wide:expr, $normal:expr, $measure:expr) => {
+    ($type:ty, $bits:ty, $signed:ty, $normal:expr, $number:expr, { $($more:tt)* }) => {
         impl Element for $type {
             fn value(self) -> Value {
                 Value::Float(self.number())
@@ -94,11 +98,7 @@ macro_rules! float {
             }
             #[inline(always)]
             fn number(self) -> f64 {
-                $wide(self)
-            }
-            #[inline(always)]
-            fn distance(self, actual: Self) -> f64 {
-                (actual.number() - self.number()).abs()
+                $number(self)
             }
             #[inline(always)]
             fn ulps(self, actual: Self) -> u64 {
@@ -114,24 +114,55 @@ macro_rules! float {
                 let magnitude = self.to_bits() & <$signed>::MAX as $bits;
                 magnitude > 0 && magnitude < $normal
             }
-            fn measure(e: &[Self; BLOCK], a: &[Self; BLOCK], limits: &Limits) -> Option<Measured> {
-                $measure(e, a, limits)
-            }
+            $($more)*
         }
     };
 }
 
-float!(f16, u16, i16, f16::to_f64, 1 << 10, super::kernel::measure_f16);
-float!(
-    bf16,
-    u16,
-    i16,
-    |x: bf16| f64::from(f32::from_bits(u32::from(x.to_bits()) << 16)),
-    1 << 7,
-    super::kernel::measure_bf16
-);
-float!(f32, u32, i32, f64::from, 1 << 23, super::kernel::measure_f32);
-float!(f64, u64, i64, |x| x, 1 << 52, |_, _, _| None);
+macro_rules! fast {
+    () => {
+        fn measure(e: &[Self; BLOCK], a: &[Self; BLOCK], limits: &Limits) -> Option<Measured> {
+            kernel::measure(e, a, limits)
+        }
+        fn recheck(e: &[Self; BLOCK], a: &[Self; BLOCK], rtol: f64, atol: f64) -> Rechecked {
+            kernel::recheck(e, a, rtol, atol)
+        }
+    };
+}
+
+macro_rules! narrow {
+    ($type:ty, $normal:expr) => {
+        float!($type, u16, i16, $normal, |x: $type| f64::from(x.to_f32()), {
+            #[inline(always)]
+            fn distance(self, actual: Self) -> f64 {
+                f64::from((actual.to_f32() - self.to_f32()).abs())
+            }
+            fn within(self, actual: Self, tolerance: &Tolerance) -> bool {
+                (actual.number() - self.number()).abs() <= tolerance.bound(self.magnitude())
+            }
+            fast!();
+        });
+    };
+}
+
+macro_rules! wide {
+    ($type:ty, $bits:ty, $signed:ty, $normal:expr, { $($more:tt)* }) => {
+        float!($type, $bits, $signed, $normal, f64::from, {
+            #[inline(always)]
+            fn distance(self, actual: Self) -> f64 {
+                (actual.number() - self.number()).abs()
+            }
+            $($more)*
+        });
+    };
+}
+
+narrow!(f16, 1 << 10);
+narrow!(bf16, 1 << 7);
+wide!(f32, u32, i32, 1 << 23, {
+    fast!();
+});
+wide!(f64, u64, i64, 1 << 52, {});
 
 macro_rules! integer {
     ($($type:ty),*) => {$(

@@ -1,24 +1,23 @@
 //! The fast tier: whole blocks of float32, bfloat16 or float16 at about the speed of memory.
 //!
-//! A block is read from memory once, by the loop that makes the float64 sums; the loop over its bits
-//! ([`super::bits`]) then finds it in the first-level cache. What is costly and rare is not done here at all: the
-//! loops only tell whether a block *could* hold an element worse than the worst so far, and only then does
-//! [`super::tally`] look at every element.
+//! A block is read from memory once, by the loop that makes the sums ([`super::lanes`]); the loop over its bits
+//! ([`super::bits`]) then finds it in the first-level cache. What is costly and rare is not done there at all: the
+//! loops only tell whether a block *could* hold an element that is outside, or worse than the worst so far. Only such
+//! a block is gone through once more, by [`recheck`], with a division for each element; and only where that finds
+//! something worse does [`super::tally`] go looking for its place.
 //!
 //! Everything is written once, for every instruction set. `pulp` picks AVX2 or NEON when the program runs, without
-//! compiler flags and without `unsafe` here. The sums name their lanes through it, since a compiler may not reorder
-//! float additions into lanes; left to the compiler's own grouping of unrolled statements they ran at half the speed.
+//! compiler flags and without `unsafe` here.
 
-use bytemuck::cast;
 use half::{bf16, f16};
-use pulp::{Arch, Simd, WithSimd};
+use pulp::{Arch, NullaryFnOnce};
 
+use super::REL_GUARD;
 use super::bits::{self, Places};
+use super::lanes::{Block, Excess, Narrow, Sums, Words};
 
-/// Elements in a block.
-pub(super) const BLOCK: usize = 1024;
-/// 16-bit floats are widened so many at a time: few enough that reading memory and computing overlap.
-const STAGE: usize = 128;
+/// Elements in a block: two blocks of float32 fill half of a small first-level cache.
+pub(super) const BLOCK: usize = 2048;
 
 /// `offset + slope * |expected|`: a distance above it has to be looked at.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -39,7 +38,7 @@ impl Line {
     }
 }
 
-/// The two lines above which a block has to be looked at element by element.
+/// The two lines above which a block has to be gone through once more.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Limits {
     /// For the gate; `None` where the largest distance alone can tell.
@@ -48,7 +47,7 @@ pub(super) struct Limits {
     pub(super) relative: Line,
 }
 
-/// What one block of finite elements holds. Extremes and counts are exact, sums are plain float64 ones.
+/// What one block of finite elements holds. Extremes and counts are exact; see [`Sums`] for the rest.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Measured {
     pub(super) sums: Sums,
@@ -58,206 +57,106 @@ pub(super) struct Measured {
     pub(super) above: bool,
 }
 
-/// Sums over a block, and the largest distance.
+/// What a closer look at a block of finite elements found.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Sums {
-    pub(super) expected: f64,
-    pub(super) actual: f64,
-    pub(super) expected_squares: f64,
-    pub(super) actual_squares: f64,
-    pub(super) distances: f64,
-    pub(super) distance_squares: f64,
-    pub(super) max_distance: f64,
+pub(super) struct Rechecked {
+    pub(super) max_rel: f64,
+    /// The largest distance over its own bound; 0 over 0 is 0.
+    pub(super) max_used: f64,
+    /// Elements further apart than their own bound.
+    pub(super) outside: u64,
 }
 
-/// Measures a block, or answers `None` when an element is not finite, or too large for the sums.
-pub(super) fn measure_f32(e: &[f32; BLOCK], a: &[f32; BLOCK], limits: &Limits) -> Option<Measured> {
-    measure(e, a, limits, |e, a| bits::f32_places(e, a))
-}
-
-/// See [`measure_f32`].
-pub(super) fn measure_bf16(e: &[bf16; BLOCK], a: &[bf16; BLOCK], limits: &Limits) -> Option<Measured> {
-    measure(e, a, limits, |e, a| bits::bf16_places(e, a))
-}
-
-/// See [`measure_f32`].
-pub(super) fn measure_f16(e: &[f16; BLOCK], a: &[f16; BLOCK], limits: &Limits) -> Option<Measured> {
-    measure(e, a, limits, |e, a| bits::f16_places(e, a))
-}
-
-fn measure<T: Widen>(
-    e: &[T; BLOCK],
-    a: &[T; BLOCK],
-    limits: &Limits,
-    places: impl Fn(&[T; BLOCK], &[T; BLOCK]) -> Option<Places>,
-) -> Option<Measured> {
-    let gate = limits.gate.unwrap_or_default();
-    let slopes = [gate.low_slope(), limits.relative.low_slope()];
-    let (sums, [gate_excess, relative_excess]) = Arch::new().dispatch(Sum { e, a, slopes });
-    let places = places(e, a)?;
-    // A line through the origin leaves no room for the rounding of the smallest products.
-    let at_origin = |line: Line| line.offset < 1e-30;
-    let tiny = places.has_tiny && (limits.gate.is_some_and(at_origin) || at_origin(limits.relative));
-    let above = limits.gate.is_some_and(|gate| gate.below(gate_excess))
-        || limits.relative.below(relative_excess)
-        || tiny && sums.max_distance > 0.0;
-    Some(Measured { sums, places, above })
-}
-
-/// A float that float32 can hold. Only finite ones come back right.
-trait Widen: Copy {
+/// A float whose blocks are measured fast.
+pub(super) trait Fast: Copy {
+    /// The value; only finite ones come back right.
     fn widen(self) -> f32;
-    /// The elements themselves, where they already are float32.
-    fn as_f32(_block: &[Self]) -> Option<&[f32]> {
-        None
-    }
+    /// Sums and places; no places when an element is not finite or too large, and then the sums mean nothing.
+    fn measure(e: &[Self; BLOCK], a: &[Self; BLOCK], slopes: [f32; 2]) -> (Sums, Excess, Option<Places>);
 }
 
-impl Widen for f32 {
+impl Fast for f32 {
     #[inline(always)]
     fn widen(self) -> f32 {
         self
     }
-    #[inline(always)]
-    fn as_f32(block: &[Self]) -> Option<&[f32]> {
-        Some(block)
+    fn measure(e: &[Self; BLOCK], a: &[Self; BLOCK], slopes: [f32; 2]) -> (Sums, Excess, Option<Places>) {
+        let (sums, excess, scan) = Arch::new().dispatch(Block { e, a, slopes });
+        (sums, excess, bits::f32_places(&scan, e, a))
     }
 }
 
-impl Widen for bf16 {
-    #[inline(always)]
-    fn widen(self) -> f32 {
-        f32::from_bits(u32::from(self.to_bits()) << 16)
-    }
-}
-
-impl Widen for f16 {
+impl Fast for bf16 {
     #[inline(always)]
     fn widen(self) -> f32 {
-        // The exponent's bias differs by 112, which a multiplication mends for subnormals too.
-        let bits = u32::from(self.to_bits());
-        let magnitude = f32::from_bits((bits & 0x7fff) << 13) * f32::from_bits((127 + 112) << 23);
-        f32::from_bits(magnitude.to_bits() | (bits & 0x8000) << 16)
+        Self::low(self.to_bits().into())
+    }
+    fn measure(e: &[Self; BLOCK], a: &[Self; BLOCK], slopes: [f32; 2]) -> (Sums, Excess, Option<Places>) {
+        let mut copies = [[0; BLOCK / 2]; 2];
+        let (sums, excess, scan) = Arch::new().dispatch(Words::new(&Block { e, a, slopes }, &mut copies));
+        (sums, excess, bits::bf16_places(&scan, e, a))
     }
 }
 
-struct Sum<'a, T> {
+impl Fast for f16 {
+    #[inline(always)]
+    fn widen(self) -> f32 {
+        Self::low(self.to_bits().into())
+    }
+    fn measure(e: &[Self; BLOCK], a: &[Self; BLOCK], slopes: [f32; 2]) -> (Sums, Excess, Option<Places>) {
+        let mut copies = [[0; BLOCK / 2]; 2];
+        let (sums, excess, scan) = Arch::new().dispatch(Words::new(&Block { e, a, slopes }, &mut copies));
+        (sums, excess, bits::f16_places(&scan, e, a))
+    }
+}
+
+/// Measures a block, or answers `None` when an element is not finite, or too large for the sums.
+pub(super) fn measure<T: Fast>(e: &[T; BLOCK], a: &[T; BLOCK], limits: &Limits) -> Option<Measured> {
+    let gate = limits.gate.unwrap_or_default();
+    let (sums, excess, places) = T::measure(e, a, [gate.low_slope(), limits.relative.low_slope()]);
+    let places = places?;
+    // A line through the origin leaves no room for the rounding of the smallest products.
+    let at_origin = |line: Line| line.offset < 1e-30;
+    let tiny = places.has_tiny && (limits.gate.is_some_and(at_origin) || at_origin(limits.relative));
+    let above = limits.gate.is_some_and(|gate| gate.below(excess.gate))
+        || limits.relative.below(excess.relative)
+        || tiny && sums.max_distance > 0.0;
+    Some(Measured { sums, places, above })
+}
+
+/// Goes through a block of finite elements once more, under the bound `atol + rtol * |expected|`.
+pub(super) fn recheck<T: Fast>(e: &[T; BLOCK], a: &[T; BLOCK], rtol: f64, atol: f64) -> Rechecked {
+    Arch::new().dispatch(Recheck { e, a, rtol, atol })
+}
+
+struct Recheck<'a, T> {
     e: &'a [T; BLOCK],
     a: &'a [T; BLOCK],
-    slopes: [f32; 2],
+    rtol: f64,
+    atol: f64,
 }
 
-impl<T: Widen> WithSimd for Sum<'_, T> {
-    type Output = (Sums, [f32; 2]);
+impl<T: Fast> NullaryFnOnce for Recheck<'_, T> {
+    type Output = Rechecked;
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) -> Self::Output {
-        let mut lanes = Lanes::new(simd, self.slopes);
-        if let (Some(e), Some(a)) = (T::as_f32(self.e), T::as_f32(self.a)) {
-            lanes.add(e, a);
-        } else {
-            let (mut wide_e, mut wide_a) = ([0f32; STAGE], [0f32; STAGE]);
-            let stages = self.e.as_chunks::<STAGE>().0.iter().zip(self.a.as_chunks::<STAGE>().0);
-            for (e, a) in stages {
-                for (wide, x) in wide_e.iter_mut().zip(e) {
-                    *wide = x.widen();
-                }
-                for (wide, x) in wide_a.iter_mut().zip(a) {
-                    *wide = x.widen();
-                }
-                lanes.add(&wide_e, &wide_a);
-            }
+    fn call(self) -> Rechecked {
+        // Numbers from zero up are in the order of their bits, and integers may be reordered into vectors.
+        let (mut max_rel, mut max_used, mut outside) = (0i64, 0i64, 0i64);
+        for (&e, &a) in self.e.iter().zip(self.a) {
+            let (e, a) = (f64::from(e.widen()), f64::from(a.widen()));
+            let (distance, magnitude) = ((a - e).abs(), e.abs());
+            let bound = self.atol + self.rtol * magnitude;
+            let used = if distance > 0.0 { distance / bound } else { 0.0 };
+            max_rel = max_rel.max((distance / (magnitude + REL_GUARD)).to_bits() as i64);
+            max_used = max_used.max(used.to_bits() as i64);
+            outside = outside.wrapping_add(i64::from(distance > bound));
         }
-        lanes.finish()
-    }
-}
-
-/// Accumulators, in vectors of whatever width there is.
-struct Lanes<S: Simd> {
-    simd: S,
-    slopes: [S::f32s; 2],
-    excess: [S::f32s; 2],
-    expected: S::f64s,
-    actual: S::f64s,
-    expected_squares: S::f64s,
-    actual_squares: S::f64s,
-    distances: S::f64s,
-    distance_squares: S::f64s,
-    max_distance: S::f64s,
-}
-
-impl<S: Simd> Lanes<S> {
-    #[inline(always)]
-    fn new(simd: S, slopes: [f32; 2]) -> Self {
-        let zero = simd.splat_f64s(0.0);
-        Self {
-            simd,
-            slopes: [simd.splat_f32s(-slopes[0]), simd.splat_f32s(-slopes[1])],
-            excess: [simd.splat_f32s(f32::NEG_INFINITY); 2],
-            expected: zero,
-            actual: zero,
-            expected_squares: zero,
-            actual_squares: zero,
-            distances: zero,
-            distance_squares: zero,
-            max_distance: zero,
+        Rechecked {
+            max_rel: f64::from_bits(max_rel as u64),
+            max_used: f64::from_bits(max_used as u64),
+            outside: outside as u64,
         }
-    }
-
-    /// Adds elements that are a whole number of vectors.
-    #[inline(always)]
-    fn add(&mut self, e: &[f32], a: &[f32]) {
-        let simd = self.simd;
-        for (&e, &a) in S::as_simd_f32s(e).0.iter().zip(S::as_simd_f32s(a).0) {
-            let magnitude = simd.abs_f32s(e);
-            let distance = simd.abs_f32s(simd.sub_f32s(a, e));
-            for (excess, slope) in self.excess.iter_mut().zip(self.slopes) {
-                *excess = simd.max_f32s(*excess, simd.mul_add_e_f32s(slope, magnitude, distance));
-            }
-            for (e, a) in widen::<S>(e).into_iter().zip(widen::<S>(a)) {
-                let distance = simd.abs_f64s(simd.sub_f64s(a, e));
-                self.expected = simd.add_f64s(self.expected, e);
-                self.actual = simd.add_f64s(self.actual, a);
-                self.expected_squares = simd.mul_add_e_f64s(e, e, self.expected_squares);
-                self.actual_squares = simd.mul_add_e_f64s(a, a, self.actual_squares);
-                self.distances = simd.add_f64s(self.distances, distance);
-                self.distance_squares = simd.mul_add_e_f64s(distance, distance, self.distance_squares);
-                self.max_distance = simd.max_f64s(self.max_distance, distance);
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn finish(self) -> (Sums, [f32; 2]) {
-        let simd = self.simd;
-        let sums = Sums {
-            expected: simd.reduce_sum_f64s(self.expected),
-            actual: simd.reduce_sum_f64s(self.actual),
-            expected_squares: simd.reduce_sum_f64s(self.expected_squares),
-            actual_squares: simd.reduce_sum_f64s(self.actual_squares),
-            distances: simd.reduce_sum_f64s(self.distances),
-            distance_squares: simd.reduce_sum_f64s(self.distance_squares),
-            max_distance: simd.reduce_max_f64s(self.max_distance),
-        };
-        (sums, self.excess.map(|excess| simd.reduce_max_f32s(excess)))
-    }
-}
-
-/// A vector of float32 as two of float64. Without vectors the second is a zero, which adds nothing.
-#[inline(always)]
-fn widen<S: Simd>(x: S::f32s) -> [S::f64s; 2] {
-    #[inline(always)]
-    fn halves<S: Simd, const N: usize>(x: [[f32; N]; 2]) -> [S::f64s; 2]
-    where
-        [f64; N]: bytemuck::Pod,
-    {
-        x.map(|half| cast(half.map(f64::from)))
-    }
-    match S::F32_LANES {
-        1 => [cast(f64::from(cast::<_, f32>(x))), cast(0f64)],
-        4 => halves::<S, 2>(cast(x)),
-        8 => halves::<S, 4>(cast(x)),
-        _ => halves::<S, 8>(cast(x)),
     }
 }
 
@@ -269,11 +168,14 @@ mod tests {
     fn every_finite_half_widens_to_itself() {
         for bits in 0..=u16::MAX {
             let (half, brain) = (f16::from_bits(bits), bf16::from_bits(bits));
+            let words = [u32::from(bits) | 0x1234_0000, u32::from(bits) << 16 | 0x4321];
             if half.is_finite() {
-                assert_eq!(half.widen().to_bits(), half.to_f32().to_bits());
+                assert_eq!(f16::low(words[0]).to_bits(), half.to_f32().to_bits());
+                assert_eq!(f16::high(words[1]).to_bits(), half.to_f32().to_bits());
             }
             if brain.is_finite() {
-                assert_eq!(brain.widen().to_bits(), brain.to_f32().to_bits());
+                assert_eq!(bf16::low(words[0]).to_bits(), brain.to_f32().to_bits());
+                assert_eq!(bf16::high(words[1]).to_bits(), brain.to_f32().to_bits());
             }
         }
     }
@@ -286,11 +188,24 @@ mod tests {
         let above = |offset, slope| {
             let limits =
                 Limits { gate: Some(Line { offset, slope }), relative: Line { offset: 1.0, slope: 1.0 } };
-            measure_f32(&e, &a, &limits).unwrap().above
+            measure(&e, &a, &limits).unwrap().above
         };
         assert!(above(0.0, 0.25), "a tie has to be looked at");
         assert!(above(0.1, 0.1));
         assert!(!above(0.1, 0.1500001 * 1.00001));
         assert!(!above(0.25001, 0.0));
+    }
+
+    #[test]
+    fn a_closer_look_is_exact() {
+        let (mut e, mut a) = ([2f32; BLOCK], [2f32; BLOCK]);
+        (e[5], a[5]) = (0.0, 1e-3);
+        a[6] = 2.5;
+        a[7] = 1.0;
+        let found = recheck(&e, &a, 0.25, 0.0);
+        assert_eq!((found.max_used, found.outside), (f64::INFINITY, 2));
+        assert_eq!(found.max_rel, f64::from(1e-3f32) / 1e-8);
+        let found = recheck(&e, &a, 0.25, 0.1);
+        assert_eq!((found.max_used, found.outside), (1.0 / (0.1 + 0.25 * 2.0), 1));
     }
 }

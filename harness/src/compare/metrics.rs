@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::element::Element;
 use super::number::{self, Value};
 use super::sum::Moments;
-use super::tally::{Side, Tally};
+use super::tally::{Judge, Side, Tally};
 use super::totals::{Totals, stride};
 use super::{FIRST, REL_GUARD};
 use crate::tensor::TensorView;
@@ -203,11 +203,11 @@ impl Difference {
         expected: &TensorView,
         actual: &TensorView,
         totals: &Totals,
-        ranked_by_bound: bool,
+        judge: &Judge,
     ) -> Self {
         let Totals { ordered, tally } = totals;
-        let (expected_squares, actual_squares) =
-            (ordered.paired_expected.sum_of_squares(), ordered.paired_actual.sum_of_squares());
+        let pairs = ordered.pairs();
+        let [expected_squares, actual_squares] = pairs.map(|moments| moments.sum_of_squares());
         let error_squares = ordered.error.sum_of_squares();
         let sum_abs = ordered.distances.value();
         let range = |side: &Side| side.max - side.min;
@@ -223,11 +223,7 @@ impl Difference {
             max_rel: tally.max_rel,
             rel_guard: REL_GUARD,
             cosine: alignment(expected_squares, actual_squares, error_squares),
-            pcc: alignment(
-                ordered.paired_expected.spread(),
-                ordered.paired_actual.spread(),
-                ordered.error.spread(),
-            ),
+            pcc: alignment(pairs[0].spread(), pairs[1].spread(), ordered.error.spread()),
             relative_l2: over(error_squares.sqrt(), expected_squares.sqrt()),
             snr_db: if error_squares == 0.0 {
                 f64::INFINITY
@@ -249,25 +245,20 @@ impl Difference {
             },
             used: None,
             times_floor: None,
-            worst: worst::<T>(expected, actual, tally, ranked_by_bound),
+            worst: worst::<T>(expected, actual, tally, judge),
             quantiles: Quantiles::new(tally.sample.clone(), stride(expected.len())),
         }
     }
 }
 
-fn worst<T: Element>(
-    expected: &TensorView,
-    actual: &TensorView,
-    tally: &Tally,
-    by_bound: bool,
-) -> Vec<Worst> {
+fn worst<T: Element>(expected: &TensorView, actual: &TensorView, tally: &Tally, judge: &Judge) -> Vec<Worst> {
     let at = |view: &TensorView, position| elements::<T>(view, position, 1)[0].value();
     let worst = tally.worst.iter().map(|bad| Worst {
         index: expected.index_of(bad.position),
         expected: at(expected, bad.position),
         actual: at(actual, bad.position),
         distance: bad.distance,
-        used: by_bound.then_some(bad.severity),
+        used: judge.used(bad),
     });
     worst.collect()
 }

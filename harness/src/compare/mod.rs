@@ -8,6 +8,7 @@ mod bound;
 mod element;
 mod gate;
 mod kernel;
+mod lanes;
 mod metrics;
 mod number;
 mod outcome;
@@ -18,6 +19,7 @@ mod verdict;
 mod walk;
 
 use std::num::NonZeroUsize;
+use std::sync::LazyLock;
 
 pub use gate::{Floor, Gate, Rule};
 pub use metrics::{Difference, Metrics, Quantiles, Stats, TimesFloor, Worst};
@@ -68,5 +70,8 @@ pub fn examine(actual: &TensorView, rule: &Rule) -> Outcome {
 }
 
 fn all_cores() -> NonZeroUsize {
-    std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
+    // Asking takes longer than comparing a small tensor: Linux answers from files.
+    static CORES: LazyLock<NonZeroUsize> =
+        LazyLock::new(|| std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN));
+    *CORES
 }

@@ -35,14 +35,28 @@ impl Sum {
     fn add_square_over(&mut self, x: Self, n: f64, sign: f64) {
         let high = x.value();
         let low = if high.is_finite() { (x.high - high) + x.low } else { 0.0 };
-        let square = high * high;
+        let (square, error) = product(high, high);
         let quotient = square / n;
         self.add(sign * quotient);
-        if quotient.is_finite() {
-            let error = high.mul_add(high, -square) + 2.0 * high * low;
-            self.add(sign * ((-quotient).mul_add(n, square) + error) / n);
+        let (back, back_error) = product(quotient, n);
+        let rest = ((square - back) - back_error + error + 2.0 * high * low) / n;
+        if rest.is_finite() {
+            self.add(sign * rest);
         }
     }
+}
+
+/// A product and the error of its rounding (Dekker). A fused operation would be a library call on most machines that
+/// this is compiled for. The error is not a number where a factor or the product is above about 1e300.
+fn product(x: f64, y: f64) -> (f64, f64) {
+    let split = |x: f64| {
+        let scaled = 134_217_729.0 * x;
+        let high = scaled - (scaled - x);
+        (high, x - high)
+    };
+    let ((x_high, x_low), (y_high, y_low)) = (split(x), split(y));
+    let product = x * y;
+    (product, ((x_high * y_high - product) + x_high * y_low + x_low * y_high) + x_low * y_low)
 }
 
 /// Count, sum and spread of numbers that arrive in blocks.
@@ -107,7 +121,23 @@ impl Moments {
 /// The sum of squared distances from the mean, given the plain sums, or `None` where they cancel too much to tell.
 pub(super) fn spread_from_sums(count: usize, sum: f64, squares: f64) -> Option<f64> {
     let spread = squares - sum * sum / count as f64;
-    (spread >= 1e-3 * squares).then_some(spread)
+    (spread >= 0.05 * squares).then_some(spread)
+}
+
+/// The sum of squared distances from the mean of `count` numbers, given that mean, rounded.
+pub(super) fn spread_around(mean: f64, count: usize, value: impl Fn(usize) -> f64) -> f64 {
+    // In lanes, so that additions do not wait for one another.
+    let (mut distances, mut squares) = ([0.0; 8], [0.0; 8]);
+    for start in (0..count).step_by(8) {
+        for lane in 0..8.min(count - start) {
+            let distance = value(start + lane) - mean;
+            distances[lane] += distance;
+            squares[lane] += distance * distance;
+        }
+    }
+    let (distance, squares): (f64, f64) = (distances.iter().sum(), squares.iter().sum());
+    // The rounded mean is not quite the mean; the distances then do not add up to zero, which is taken out again.
+    (squares - distance * distance / count as f64).max(0.0)
 }
 
 /// Sum and spread of a block, by the mean first and the distances from it second.
@@ -164,5 +194,6 @@ mod tests {
         assert_eq!(moments.mean(), 1e9);
         assert_eq!(moments.deviation(), 2f64.sqrt());
         assert_eq!(spread_from_sums(2, 2e9, 2e18 + 2.0), None, "plain sums cannot tell");
+        assert_eq!(spread_around(1e9 + 0.25, 11, |i| 1e9 + i as f64 - 5.0), 110.0);
     }
 }

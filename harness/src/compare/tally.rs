@@ -2,7 +2,7 @@
 
 use super::element::{Element, Kind, Tolerance};
 use super::gate::{Gate, Rule};
-use super::kernel::{Limits, Line};
+use super::kernel::{BLOCK, Limits, Line};
 use super::{HUGE, REL_GUARD};
 
 /// How many of the worst elements are kept.
@@ -32,9 +32,21 @@ impl Judge {
         expected == actual || self.nan_equal && expected.kind() == Kind::Nan && actual.kind() == Kind::Nan
     }
 
+    /// The tolerance, if elements have bounds that differ.
+    pub(super) fn own_bounds(&self) -> Option<&Tolerance> {
+        self.tolerance.as_ref().filter(|tolerance| tolerance.rtol != 0.0)
+    }
+
+    /// How much of its bound an element has used, where elements have bounds.
+    pub(super) fn used(&self, bad: &Bad) -> Option<f64> {
+        let tolerance = self.tolerance.as_ref()?;
+        let in_bounds = || in_bounds(bad.distance, tolerance.atol);
+        Some(if self.own_bounds().is_some() || bad.nonfinite { bad.severity } else { in_bounds() })
+    }
+
     /// How bad a distance is: in bounds where each element has its own, else as it is.
     fn severity<T: Element>(&self, expected: T, distance: f64) -> f64 {
-        match &self.tolerance {
+        match self.own_bounds() {
             Some(tolerance) => in_bounds(distance, tolerance.bound(expected.magnitude())),
             None => distance,
         }
@@ -42,13 +54,15 @@ impl Judge {
 }
 
 /// `distance / bound`; 0 when both are 0.
-pub(super) fn in_bounds(distance: f64, bound: f64) -> f64 {
+fn in_bounds(distance: f64, bound: f64) -> f64 {
     if distance == 0.0 { 0.0 } else { distance / bound }
 }
 
 /// One of the worst elements.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Bad {
+    /// Not finite on one side at least, and not the same.
+    pub(super) nonfinite: bool,
     pub(super) severity: f64,
     pub(super) distance: f64,
     pub(super) position: usize,
@@ -161,7 +175,8 @@ impl Tally {
                 if !judge.agree(e, a) {
                     self.nonfinite += 1;
                     self.outside += 1;
-                    self.note(Bad { severity: f64::INFINITY, distance: f64::INFINITY, position });
+                    let infinity = f64::INFINITY;
+                    self.note(Bad { nonfinite: true, severity: infinity, distance: infinity, position });
                 }
                 continue;
             }
@@ -178,7 +193,39 @@ impl Tally {
             {
                 self.huge_outside += 1;
             }
-            self.note(Bad { severity: judge.severity(e, distance), distance, position });
+            self.note(Bad { nonfinite: false, severity: judge.severity(e, distance), distance, position });
+        }
+    }
+
+    /// Looks at a block that the fast tier has measured, as closely as it has to: `above` says that an element may lie
+    /// above one of the lines that [`Tally::limits`] drew.
+    pub(super) fn look_if_needed<T: Element>(
+        &mut self,
+        expected: &[T; BLOCK],
+        actual: &[T; BLOCK],
+        first: usize,
+        judge: &Judge,
+        above: bool,
+        max_distance: f64,
+    ) {
+        let constant = judge.tolerance.as_ref().filter(|tolerance| tolerance.rtol == 0.0);
+        let worse = judge.own_bounds().is_none() && max_distance > self.least_severity();
+        if !above && !worse && !constant.is_some_and(|tolerance| max_distance > tolerance.atol) {
+            return;
+        }
+        let (rtol, atol) =
+            judge.tolerance.as_ref().map_or((0.0, 0.0), |tolerance| (tolerance.rtol, tolerance.atol));
+        let found = T::recheck(expected, actual, rtol, atol);
+        self.max_rel = self.max_rel.max(found.max_rel);
+        self.outside += if judge.tolerance.is_some() { found.outside } else { 0 };
+        if worse || judge.own_bounds().is_some() && found.max_used > self.least_severity() {
+            for (i, (&e, &a)) in expected.iter().zip(actual).enumerate() {
+                let distance = e.distance(a);
+                if distance > 0.0 {
+                    let (severity, position) = (judge.severity(e, distance), first + i);
+                    self.note(Bad { nonfinite: false, severity, distance, position });
+                }
+            }
         }
     }
 
@@ -198,7 +245,7 @@ impl Tally {
             Some(tolerance) if !(tolerance.atol >= 0.0 && (0.0..=1e30).contains(&tolerance.rtol)) => {
                 return None;
             }
-            Some(tolerance) if tolerance.rtol > 0.0 => {
+            Some(tolerance) if tolerance.rtol != 0.0 => {
                 // Above the line are the elements that are outside, and those that are worse than the worst.
                 let times = self.least_severity().min(1.0);
                 Some(Line { offset: times * tolerance.atol, slope: times * tolerance.rtol })
@@ -208,16 +255,7 @@ impl Tally {
         Some(Limits { gate, relative })
     }
 
-    /// Whether the largest distance of a block says that it has to be looked at, where no line can tell.
-    pub(super) fn calls_for_look(&self, max_distance: f64, judge: &Judge) -> bool {
-        let least = if self.worst.len() < WORST { 0.0 } else { self.worst[WORST - 1].distance };
-        match &judge.tolerance {
-            Some(tolerance) if tolerance.rtol > 0.0 => false,
-            Some(tolerance) => max_distance > least || max_distance > tolerance.atol,
-            None => max_distance > least,
-        }
-    }
-
+    /// An element that is to be among the worst has to be worse than this.
     fn least_severity(&self) -> f64 {
         if self.worst.len() < WORST { 0.0 } else { self.worst[WORST - 1].severity }
     }
@@ -241,9 +279,9 @@ impl Tally {
     }
 }
 
-/// The worse of two comes first: by severity, then by distance, then by position.
+/// Whether `a` comes before `b`: what is not finite first, then by severity, then by position.
 fn worse(a: &Bad, b: &Bad) -> bool {
-    let order = b.severity.total_cmp(&a.severity).then(b.distance.total_cmp(&a.distance));
+    let order = b.nonfinite.cmp(&a.nonfinite).then(b.severity.total_cmp(&a.severity));
     order.then(a.position.cmp(&b.position)).is_lt()
 }
 

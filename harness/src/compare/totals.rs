@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::HUGE;
 use super::element::{Element, Kind};
 use super::kernel::{BLOCK, Measured};
-use super::sum::{Moments, Sum, centred, spread_from_sums};
+use super::sum::{Moments, Sum, centred, spread_around, spread_from_sums};
 use super::tally::{Judge, Side, Tally};
 use super::walk::{self, Blocks};
 use crate::tensor::TensorView;
@@ -17,12 +17,14 @@ pub(super) const SAMPLE: usize = 65_536;
 /// Sums whose last digits depend on the order of blocks; spans are added in that of the elements.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Ordered {
-    /// Finite elements below [`HUGE`], of either side by itself.
-    pub(super) expected: Moments,
-    pub(super) actual: Moments,
-    /// The real parts of pairs that are finite on both sides and whose golden is below [`HUGE`].
-    pub(super) paired_expected: Moments,
-    pub(super) paired_actual: Moments,
+    /// Finite elements below [`HUGE`], of either side by itself, without those of `whole`.
+    alone: [Moments; 2],
+    /// The real parts of pairs that are finite on both sides and whose golden is below [`HUGE`], without those of
+    /// `whole`.
+    paired: [Moments; 2],
+    /// Blocks in which every element is both.
+    whole: [Moments; 2],
+    /// `actual - expected` of all these pairs.
     pub(super) error: Moments,
     /// Distances of the same pairs.
     pub(super) distances: Sum,
@@ -30,13 +32,33 @@ pub(super) struct Ordered {
 
 impl Ordered {
     fn merge(&mut self, other: &Self) {
-        self.expected.merge(&other.expected);
-        self.actual.merge(&other.actual);
-        self.paired_expected.merge(&other.paired_expected);
-        self.paired_actual.merge(&other.paired_actual);
+        for (moments, other) in [
+            (&mut self.alone, &other.alone),
+            (&mut self.paired, &other.paired),
+            (&mut self.whole, &other.whole),
+        ] {
+            moments[0].merge(&other[0]);
+            moments[1].merge(&other[1]);
+        }
         self.error.merge(&other.error);
         self.distances.merge(other.distances);
     }
+
+    /// Finite elements below [`HUGE`], of golden and actual by itself.
+    pub(super) fn sides(&self) -> [Moments; 2] {
+        joined(self.alone, &self.whole)
+    }
+
+    /// The real parts of pairs that are finite on both sides and whose golden is below [`HUGE`].
+    pub(super) fn pairs(&self) -> [Moments; 2] {
+        joined(self.paired, &self.whole)
+    }
+}
+
+fn joined([mut expected, mut actual]: [Moments; 2], whole: &[Moments; 2]) -> [Moments; 2] {
+    expected.merge(&whole[0]);
+    actual.merge(&whole[1]);
+    [expected, actual]
 }
 
 /// Everything that was measured.
@@ -59,19 +81,15 @@ impl Totals {
     ) {
         self.tally.elements += expected.len() as u64;
         self.sample(expected, actual, first, stride);
-        let limits = self.tally.limits(judge);
-        let measured = match (expected.as_array::<BLOCK>(), actual.as_array::<BLOCK>()) {
-            (Some(e), Some(a)) => T::measure(e, a, &limits.unwrap_or_default()),
-            _ => None,
-        };
-        let Some(measured) = measured else {
+        if let (Some(e), Some(a), Some(limits)) =
+            (expected.as_array::<BLOCK>(), actual.as_array::<BLOCK>(), self.tally.limits(judge))
+            && let Some(measured) = T::measure(e, a, &limits)
+        {
+            self.push_measured(expected, actual, &measured);
+            let max_distance = measured.sums.max_distance;
+            self.tally.look_if_needed(e, a, first, judge, measured.above, max_distance);
+        } else {
             self.push_carefully(expected, actual);
-            self.tally.look(expected, actual, first, judge);
-            return;
-        };
-        self.push_measured(expected, actual, &measured);
-        let max_distance = measured.sums.max_distance;
-        if limits.is_none() || measured.above || self.tally.calls_for_look(max_distance, judge) {
             self.tally.look(expected, actual, first, judge);
         }
     }
@@ -79,7 +97,8 @@ impl Totals {
     fn push_measured<T: Element>(&mut self, expected: &[T], actual: &[T], measured: &Measured) {
         let (sums, places, count) = (&measured.sums, &measured.places, expected.len());
         let spread = |sum, squares, values: &dyn Fn(usize) -> f64| {
-            spread_from_sums(count, sum, squares).unwrap_or_else(|| centred((0..count).map(values)).2)
+            let around = || spread_around(sum / count as f64, count, values);
+            spread_from_sums(count, sum, squares).unwrap_or_else(around)
         };
         let n = count as u64;
         let expected_spread = spread(sums.expected, sums.expected_squares, &|i| expected[i].number());
@@ -87,12 +106,8 @@ impl Totals {
         let error = sums.actual - sums.expected;
         let error_spread =
             spread(error, sums.distance_squares, &|i| actual[i].number() - expected[i].number());
-        for moments in [&mut self.ordered.expected, &mut self.ordered.paired_expected] {
-            moments.push(n, sums.expected, expected_spread);
-        }
-        for moments in [&mut self.ordered.actual, &mut self.ordered.paired_actual] {
-            moments.push(n, sums.actual, actual_spread);
-        }
+        self.ordered.whole[0].push(n, sums.expected, expected_spread);
+        self.ordered.whole[1].push(n, sums.actual, actual_spread);
         self.ordered.error.push(n, error, error_spread);
         self.ordered.distances.add(sums.distances);
 
@@ -110,8 +125,8 @@ impl Totals {
     }
 
     fn push_carefully<T: Element>(&mut self, expected: &[T], actual: &[T]) {
-        push_side(&mut self.ordered.expected, &mut self.tally.expected, expected);
-        push_side(&mut self.ordered.actual, &mut self.tally.actual, actual);
+        push_side(&mut self.ordered.alone[0], &mut self.tally.expected, expected);
+        push_side(&mut self.ordered.alone[1], &mut self.tally.actual, actual);
         let tally = &mut self.tally;
         let mut distances = Sum::default();
         for (&e, &a) in expected.iter().zip(actual) {
@@ -134,9 +149,10 @@ impl Totals {
             let pairs = expected.iter().zip(actual).filter(|&(&e, &a)| counted(e, a));
             centred(pairs.flat_map(move |(&e, &a)| (0..T::PARTS).map(move |index| part(e, a, index))))
         };
+        let [expected, actual] = &mut self.ordered.paired;
         for (moments, (count, sum, spread)) in [
-            (&mut self.ordered.paired_expected, parts(|e, _, index| e.part(index))),
-            (&mut self.ordered.paired_actual, parts(|_, a, index| a.part(index))),
+            (expected, parts(|e, _, index| e.part(index))),
+            (actual, parts(|_, a, index| a.part(index))),
             (&mut self.ordered.error, parts(|e, a, index| a.part(index) - e.part(index))),
         ] {
             moments.push(count, sum, spread);
@@ -266,12 +282,13 @@ mod tests {
         let Totals { ordered, tally } = totals;
         assert_eq!(i128::from(tally.counted), count);
         check(ordered.distances.value(), sum(|_, d| d.abs()) as f64 * unit);
-        check(ordered.expected.mean(), sum(|e, _| e) as f64 / count as f64 * unit);
+        let ([expected, _], [_, actual]) = (ordered.sides(), ordered.pairs());
+        check(expected.mean(), sum(|e, _| e) as f64 / count as f64 * unit);
         check(ordered.error.sum_of_squares(), sum(|_, d| d * d) as f64 * unit * unit);
-        check(ordered.paired_actual.sum_of_squares(), sum(|e, d| (e + d) * (e + d)) as f64 * unit * unit);
+        check(actual.sum_of_squares(), sum(|e, d| (e + d) * (e + d)) as f64 * unit * unit);
         // n * sum(x * x) - sum(x)^2 stays below 2^127 when the constant part is taken out of x first.
         let (s, q) = (sum(|e, _| e - 4_096_000), sum(|e, _| (e - 4_096_000) * (e - 4_096_000)));
         let spread = (count * q - s * s) as f64 / count as f64 / count as f64;
-        check(ordered.expected.deviation(), spread.sqrt() * unit);
+        check(expected.deviation(), spread.sqrt() * unit);
     }
 }

@@ -90,7 +90,7 @@ fn values<T: Element>(
     let epsilon = expected.dtype().epsilon().unwrap_or(0.0);
     let judge = Judge::new(rule, epsilon);
     let totals = measure::<T>(expected, actual, &judge, threads);
-    let mut difference = Difference::new::<T>(expected, actual, &totals, judge.tolerance.is_some());
+    let mut difference = Difference::new::<T>(expected, actual, &totals, &judge);
 
     let noise = rule.floor.map(|floor| Noise::new(&totals, floor, epsilon));
     difference.times_floor = noise.map(|noise| noise.times);
@@ -98,7 +98,7 @@ fn values<T: Element>(
     match rule.gate {
         Some(Gate::Tolerance { .. }) => {
             difference.mismatched = Some(tally.outside);
-            difference.used = Some(tally.worst.first().map_or(0.0, |bad| bad.severity));
+            difference.used = Some(tally.worst.first().and_then(|bad| judge.used(bad)).unwrap_or(0.0));
         }
         Some(Gate::Noise { k }) => {
             if let Some(noise) = noise {
@@ -125,10 +125,11 @@ fn values<T: Element>(
         Some((class, detail)) => (Some(class), detail),
         None => (None, agreement(rule, &difference)),
     };
+    let [expected_side, actual_side] = totals.ordered.sides();
     let metrics = Metrics {
         elements: actual.len() as u64,
-        expected: Some(Stats::new::<T>(expected, &totals.ordered.expected, &tally.expected)),
-        actual: Stats::new::<T>(actual, &totals.ordered.actual, &tally.actual),
+        expected: Some(Stats::new::<T>(expected, &expected_side, &tally.expected)),
+        actual: Stats::new::<T>(actual, &actual_side, &tally.actual),
         difference: Some(difference),
     };
     Outcome { class, detail, metrics: Some(metrics) }
@@ -147,7 +148,7 @@ struct Noise {
 impl Noise {
     fn new(totals: &Totals, floor: Floor, epsilon: f64) -> Self {
         let Totals { ordered, tally } = totals;
-        let expected_rms = rms(ordered.paired_expected.sum_of_squares(), tally.counted);
+        let expected_rms = rms(ordered.pairs()[0].sum_of_squares(), tally.counted);
         let rms_unit = floor.rms.max(0.1 * epsilon * expected_rms);
         let max_unit = floor.max.max(epsilon * tally.expected.absmax_below);
         let times = TimesFloor {
