@@ -126,8 +126,8 @@ fn the_right_port_is_green() {
 
 /// The trials that fail by each mistake, and what the first of them says.
 #[rstest]
-#[case::eps("wrong_eps", &["gated", "norm", "out"], &["norm: value differs", "first divergence"])]
-#[case::scaled("scaled", &["gated", "out"], &["gated: value differs", "last green: norm", "policy `fp32`"])]
+#[case::eps("wrong_eps", &["norm"], &["norm: value differs", "noise 8", "first divergence"])]
+#[case::scaled("scaled", &["gated", "out"], &["gated: value differs", "last green: norm", "out: value differs", "policy `fp32`"])]
 #[case::shape("shape", &["gated"], &["gated: shape differs", "[1, tokens, hidden]", "[6, 48]"])]
 #[case::dtype("dtype", &["gated", "out"], &["gated: dtype differs", "float32", "bfloat16"])]
 #[case::nan("nan", &["gated", "out"], &["gated: NaN or infinity differs", "actual NaN", "NaN, golden none"])]

@@ -5,5 +5,5 @@ use std::process::ExitCode;
 use mlx_parity::cli::Project;
 
 fn main() -> ExitCode {
-    Project::new("..", "parity-specs", "fixtures").suite("parity-tests", "parity").exporter("exporter").main()
+    Project::new("..", "parity-specs", "fixtures").exporter("exporter").main()
 }

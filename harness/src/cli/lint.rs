@@ -249,10 +249,7 @@ error: `ROOT/schema.json` is not what this version's specs may say: run `cargo x
         let schema = schema_text();
         let (text, right) =
             lint_files(&[("a/b.yaml", spec), ("policies.yaml", policies), ("schema.json", &schema)]);
-        assert!(
-            text.starts_with("error: spec `a/b`: there are no fixtures at `ROOT/fixtures`"),
-            "{text}"
-        );
+        assert!(text.starts_with("error: spec `a/b`: there are no fixtures at `ROOT/fixtures`"), "{text}");
         assert!(!right);
     }
 

@@ -8,7 +8,7 @@
 //! use mlx_parity::cli::Project;
 //!
 //! fn main() -> ExitCode {
-//!     Project::new("..", "parity-specs", "fixtures").suite("my-port", "parity").main()
+//!     Project::new("..", "parity-specs", "fixtures").main()
 //! }
 //! ```
 

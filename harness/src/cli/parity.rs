@@ -94,7 +94,8 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
 fn test(project: &Project, arguments: &Arguments, key: &str) -> Result<(ExitStatus, String), ParityError> {
     let start = |source| ParityError::Start { source };
     let mut command = cargo(project.root());
-    command.args(["test", "--quiet", "--package", project.suite_package(), "--test", project.suite_target()]);
+    // The whole workspace, as `cargo xtask test` has it: one package alone would be built with other features, anew.
+    command.args(["test", "--workspace", "--test", project.suite_target()]);
     command.args(arguments.release.then_some("--release")).arg("--").args(&arguments.filter);
     let mut child = command.env("PARITY_RUN", key).stdout(Stdio::piped()).spawn().map_err(start)?;
     let mut said = String::new();

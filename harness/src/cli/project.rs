@@ -9,8 +9,7 @@ pub struct Project {
     root: PathBuf,
     specs: PathBuf,
     fixtures: PathBuf,
-    suite_package: String,
-    suite_target: String,
+    suite: String,
     exporter: Option<PathBuf>,
 }
 
@@ -25,20 +24,12 @@ impl Project {
             std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| PathBuf::from("."), PathBuf::from);
         let root = crate_root.join(root);
         let root = std::path::absolute(root.canonicalize().as_ref().unwrap_or(&root)).unwrap_or(root);
-        Self {
-            root,
-            specs: specs.into(),
-            fixtures: fixtures.into(),
-            suite_package: "parity-tests".into(),
-            suite_target: "parity".into(),
-            exporter: None,
-        }
+        Self { root, specs: specs.into(), fixtures: fixtures.into(), suite: "parity".into(), exporter: None }
     }
 
-    /// Names the package and the test target that hold the parity suite; `parity-tests` and `parity` unless told.
-    pub fn suite(mut self, package: impl Into<String>, target: impl Into<String>) -> Self {
-        self.suite_package = package.into();
-        self.suite_target = target.into();
+    /// Names the test target of the workspace that is the parity suite; `parity` unless told.
+    pub fn suite(mut self, target: impl Into<String>) -> Self {
+        self.suite = target.into();
         self
     }
 
@@ -75,11 +66,7 @@ impl Project {
         std::env::var_os("PARITY_FIXTURES").map_or_else(|| self.root.join(&self.fixtures), PathBuf::from)
     }
 
-    pub(crate) fn suite_package(&self) -> &str {
-        &self.suite_package
-    }
-
     pub(crate) fn suite_target(&self) -> &str {
-        &self.suite_target
+        &self.suite
     }
 }
