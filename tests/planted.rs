@@ -57,9 +57,12 @@ impl Project {
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_faulty"));
         command.args(arguments).env("FAULTY_ROOT", self.root.path());
-        for variable in ["NEXTEST_RUN_ID", "NEXTEST_ATTEMPT", "PARITY_OUT", "PARITY_FIXTURES", "PARITY_RUN"] {
-            command.env_remove(variable);
+        for (name, _) in std::env::vars_os() {
+            if ["NEXTEST", "PARITY_"].iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
+                command.env_remove(name);
+            }
         }
+        command.env("FAULTY_COUNT", self.path("count"));
         command
     }
 
@@ -67,10 +70,9 @@ impl Project {
         Ran::of(self.command(arguments).output().unwrap())
     }
 
-    /// How often a worker was started, by the runs that are kept.
-    fn runs(&self) -> usize {
-        let runs = fs::read_dir(self.path("target/parity/runs")).unwrap();
-        runs.filter(|entry| entry.as_ref().unwrap().file_type().unwrap().is_dir()).count()
+    /// How often a port was run: each leaves a line.
+    fn forwards(&self) -> usize {
+        fs::read_to_string(self.path("count")).map_or(0, |lines| lines.lines().count())
     }
 }
 
@@ -126,7 +128,7 @@ fn the_right_port_is_green() {
 
 /// The trials that fail by each mistake, and what the first of them says.
 #[rstest]
-#[case::eps("wrong_eps", &["norm"], &["norm: value differs", "noise 8", "first divergence"])]
+#[case::eps("wrong_eps", &["gated", "norm", "out"], &["norm: value differs", "noise 8", "first divergence"])]
 #[case::scaled("scaled", &["gated", "out"], &["gated: value differs", "last green: norm", "out: value differs", "policy `fp32`"])]
 #[case::shape("shape", &["gated"], &["gated: shape differs", "[1, tokens, hidden]", "[6, 48]"])]
 #[case::dtype("dtype", &["gated", "out"], &["gated: dtype differs", "float32", "bfloat16"])]
@@ -144,7 +146,7 @@ fn the_right_port_is_green() {
 )]
 #[case::weight_invented(
     "weight_invented",
-    &["fixture", "gated", "norm", "out", "weights"],
+    &["gated", "norm", "out", "weights"],
     &["there is no weight `down.scale`", "MISSING  down.scale"]
 )]
 #[case::input_unused(
@@ -237,11 +239,68 @@ fn fixtures_that_cannot_be_trusted_are_red_everywhere() {
 }
 
 #[test]
-fn a_checkpoint_without_a_golden_is_red() {
+fn a_tap_without_a_golden_is_red_also_when_it_is_not_gated() {
+    for gate in ["policy: fp32", "policy: fp32, gate: false, why: planted"] {
+        let project = Project::with_port("renamed");
+        project.declare(&format!("  - {{name: mlp.gatd, dtype: float32, {gate}}}"));
+        let ran = project.run(&[]);
+        ran.is_red(&["mlp.gatd: the golden is missing", "have no golden `mlp.gatd`", "regenerate-fixtures"]);
+        assert_eq!(ran.ended("FAILED"), ["mlp.gatd"]);
+    }
+}
+
+#[test]
+fn a_name_nobody_taps_is_red_and_near_taps_are_offered() {
     let project = Project::with_port("right");
     project.declare("  - {name: gatde, dtype: float32, policy: fp32}");
-    // The tap is called `gated`, so rename it too: what is wanted here is a golden, not a tap.
     project.run(&[]).is_red(&["gatde: never reached", "did you mean `gated`"]);
+}
+
+#[test]
+fn what_is_not_gated_is_measured_and_counted_apart() {
+    let project = Project::with_port("scaled");
+    project.declare("  - {name: gated, dtype: float32, policy: fp32, gate: false, why: planted}");
+    let ran = project.run(&[]);
+    ran.is_red(&["not gated gated", "value, were it gated"]);
+    assert_eq!(ran.ended("FAILED"), ["out"]);
+}
+
+#[test]
+fn an_injected_golden_is_what_the_port_goes_on_with() {
+    let project = Project::with_port("scaled");
+    project.edit("parity-specs/gated_mlp/block.yaml", "inputs: [x]", "inputs: [x]\ninject: [gated]");
+    let ran = project.run(&[]);
+    // The fault is still seen where it is, and nowhere after.
+    ran.is_red(&["gated: value differs"]);
+    assert_eq!(ran.ended("FAILED"), ["gated"]);
+    let records = project.path("target/parity/runs/latest/gated_mlp/block/records.jsonl");
+    let injected: Vec<bool> = fs::read_to_string(records)
+        .unwrap()
+        .lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["injected"].as_bool())
+        .collect();
+    assert_eq!(injected, [false, true, true]);
+}
+
+#[test]
+fn a_device_that_is_not_there_is_said_and_not_replaced() {
+    if cfg!(target_os = "macos") {
+        return;
+    }
+    let project = Project::with_port("right");
+    project.edit("parity-specs/gated_mlp/block.yaml", "inputs: [x]", "inputs: [x]\ndevice: gpu");
+    project.run(&[]).is_red(&["norm: crash", "the spec wants the device gpu"]);
+}
+
+#[test]
+fn two_weights_under_one_name_are_refused() {
+    let project = Project::with_port("right");
+    project.edit(
+        "parity-specs/gated_mlp/block.yaml",
+        "{file: weights.safetensors}",
+        "{file: weights.safetensors, rename: {up: gate}}",
+    );
+    project.run(&[]).is_red(&["`gate.weight` and `up.weight` would both be the weight `gate.weight`"]);
 }
 
 #[test]
@@ -279,9 +338,10 @@ fn a_filtered_run_stops_after_what_was_asked_for() {
     let ran = project.run(&["--exact", "gated_mlp/block::gated"]);
     ran.is_green();
     assert_eq!(ran.ended("ok"), ["gated"]);
+    assert!(!ran.said.contains("unreached") && !ran.said.contains("::out"), "{}", ran.said);
     // Nobody asked for anything in this spec, so nothing is run at all.
     project.run(&["nothing like it"]).is_green();
-    assert_eq!(project.runs(), 1);
+    assert_eq!(project.forwards(), 1);
 }
 
 #[test]
@@ -301,6 +361,36 @@ fn requirements_that_are_not_met_ignore_or_fail() {
     wrong.is_red(&["PARITY_REQUIRE is `yes`, expected `declared` or `all`"]);
 }
 
+#[test]
+fn a_process_that_was_killed_is_not_followed_by_another() {
+    let project = Project::with_port("right");
+    let folder = project.path("target/parity/runs/nextest-one--/gated_mlp/block");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("started"), "1").unwrap();
+    as_nextest(&project, "norm", "one", "1").is_red(&["the process that ran this spec was killed"]);
+    assert_eq!(project.forwards(), 0);
+}
+
+#[test]
+fn a_run_under_an_old_name_is_a_new_run() {
+    let project = Project::with_port("right");
+    for _ in 0..2 {
+        let output = project.command(&[]).env("PARITY_RUN", "again").output().unwrap();
+        Ran::of(output).is_green();
+    }
+    assert_eq!(project.forwards(), 2);
+}
+
+#[test]
+fn what_a_port_prints_is_kept_apart_from_the_tests() {
+    let project = Project::with_port("prints");
+    let ran = project.run(&[]);
+    ran.is_green();
+    assert!(!ran.said.contains("printed by the port"));
+    let output = project.path("target/parity/runs/latest/gated_mlp/block/output.log");
+    assert_eq!(fs::read_to_string(output).unwrap(), "printed by the port\n");
+}
+
 /// As nextest does it: a process a test, all with the same run id.
 fn as_nextest(project: &Project, name: &str, run: &str, attempt: &str) -> Ran {
     let output = project
@@ -314,15 +404,16 @@ fn as_nextest(project: &Project, name: &str, run: &str, attempt: &str) -> Ran {
 
 #[test]
 fn processes_of_one_nextest_run_share_one_worker() {
-    let project = Project::with_port("prints");
-    for name in ["out", "norm", "gated", "fixture", "weights"] {
-        as_nextest(&project, name, "one", "1").is_green();
-    }
-    assert_eq!(project.runs(), 1);
-    let output = project.path("target/parity/runs/latest/gated_mlp/block/output.log");
-    assert_eq!(fs::read_to_string(output).unwrap(), "printed by the port\n");
+    let project = Project::with_port("right");
+    std::thread::scope(|scope| {
+        for name in ["out", "norm", "gated", "fixture", "weights"] {
+            let project = &project;
+            scope.spawn(move || as_nextest(project, name, "one", "1").is_green());
+        }
+    });
+    assert_eq!(project.forwards(), 1);
     as_nextest(&project, "out", "two", "1").is_green();
-    assert_eq!(project.runs(), 2);
+    assert_eq!(project.forwards(), 2);
 }
 
 #[test]
@@ -330,5 +421,7 @@ fn a_crash_is_repeated_by_a_retry_only() {
     let project = Project::with_port("crash_once");
     as_nextest(&project, "out", "one", "1").is_red(&["SIGABRT"]);
     as_nextest(&project, "norm", "one", "1").is_green();
+    assert_eq!(project.forwards(), 1);
     as_nextest(&project, "out", "one", "2").is_green();
+    assert_eq!(project.forwards(), 2);
 }

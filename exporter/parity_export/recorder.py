@@ -59,6 +59,12 @@ class Recorder:
         self._canonical = given
         self._arrays: dict[str, dict[str, np.ndarray]] = {role: {} for role in FILES}
         self._entries: list[dict[str, Any]] = []
+        self._hits: dict[str, int] = {}
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The reference's parameters, which a script must compute with: they are what its manifest will claim."""
+        return self._reference.get("params", {})
 
     def input(self, name: str, array: np.ndarray) -> np.ndarray:
         """Saves a tensor that the port is given, and hands it back."""
@@ -75,10 +81,10 @@ class Recorder:
 
         A name that was saved before is the next hit of the same tap: `name@1`, `name@2` and so on.
         """
-        hits = sum(entry["role"] == "golden" and entry["name"].split("@")[0] == name for entry in self._entries)
-        sequence = sum(entry["role"] == "golden" for entry in self._entries)
-        entry = self._add("golden", f"{name}@{hits}" if hits else name, array)
-        entry["sequence"] = sequence
+        hit = self._hits.get(name, 0)
+        entry = self._add("golden", f"{name}@{hit}" if hit else name, array)
+        entry["sequence"] = len(self._arrays["golden"]) - 1
+        self._hits[name] = hit + 1
         if floor is not None:
             entry["floor"] = {"max": floor.max, "rms": floor.rms}
         if place is not None:
@@ -89,13 +95,13 @@ class Recorder:
             raise TypeError(f"{role} `{name}` is a {type(array).__name__}, expected a numpy array")
         if name in self._arrays[role]:
             raise ValueError(f"{role} `{name}` was saved before")
-        data = np.array(array, order="C", copy=True)
+        data = np.array(array, dtype=array.dtype.newbyteorder("<"), order="C", copy=True)
         self._arrays[role][name] = data
         entry: dict[str, Any] = {
             "name": name,
             "role": role,
             "file": FILES[role],
-            "dtype": str(data.dtype),
+            "dtype": data.dtype.name,
             "shape": list(data.shape),
             "sha256": tensor_sha256(data),
         }
@@ -124,9 +130,13 @@ class Recorder:
             self._write()
 
     def _write(self) -> None:
+        nested = [path.parent for path in self._out_dir.glob("*/**/manifest.json")]
+        if nested:
+            raise FileExistsError(f"`{self._out_dir}` has another set inside it, `{nested[0]}`, and would take it along")
         self._out_dir.parent.mkdir(parents=True, exist_ok=True)
         # Made aside, on the same disk, so that a run that dies leaves the old set whole.
         aside = self._out_dir.with_name(f".{self._out_dir.name}-{os.getpid()}")
+        old = aside.with_name(aside.name + ".old")
         aside.mkdir()
         try:
             for role, arrays in self._arrays.items():
@@ -134,10 +144,14 @@ class Recorder:
                     (aside / FILES[role]).write_bytes(save(arrays))
             text = json.dumps(self.manifest(), indent=1, ensure_ascii=False)
             (aside / "manifest.json").write_text(text + "\n", encoding="utf-8")
-            old = aside.with_name(aside.name + ".old")
             if self._out_dir.exists():
                 self._out_dir.rename(old)
-            aside.rename(self._out_dir)
-            shutil.rmtree(old, ignore_errors=True)
+            try:
+                aside.rename(self._out_dir)
+            except OSError:
+                if old.exists():
+                    old.rename(self._out_dir)
+                raise
         finally:
             shutil.rmtree(aside, ignore_errors=True)
+            shutil.rmtree(old, ignore_errors=True)

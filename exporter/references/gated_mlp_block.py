@@ -1,6 +1,6 @@
 """Goldens of a gated MLP after RMSNorm, computed by NumPy in float64 and stored as float32.
 
-Run from the repository's root: python3 exporter/references/gated_mlp_block.py fixtures/gated_mlp/block
+Run with: cargo xtask regenerate-fixtures gated_mlp/block
 """
 
 import sys
@@ -18,7 +18,7 @@ REFERENCE = {
 
 def main(out_dir: str) -> None:
     with Recorder(out_dir, script=__file__, reference=REFERENCE) as recorder:
-        params = REFERENCE["params"]
+        params = recorder.params
         dim, hidden, tokens = params["dim"], params["hidden"], params["tokens"]
         draw = np.random.default_rng(0)
         weights = {

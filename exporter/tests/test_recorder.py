@@ -74,6 +74,20 @@ def test_the_key_changes_with_the_script_and_with_the_reference() -> None:
     assert key == hashlib.sha256(text.encode()).hexdigest()
 
 
+def test_numbers_are_written_as_rust_writes_them() -> None:
+    # The other side of this is in harness/src/golden/key.rs.
+    value = {"eps": 1e-5, "big": 1e16, "plain": [0.1, 1.0, -2.5e-10, 3, True, None]}
+    assert canonical_json(value) == '{"big":1e16,"eps":1e-5,"plain":[0.1,1.0,-2.5e-10,3,true,null]}'
+    assert made_by_key({"script": "x.py", "params": {}}, b"") == made_by_key({"script": "x.py"}, b"")
+
+
+def test_a_set_inside_a_set_is_not_taken_along(tmp_path: Path) -> None:
+    record(tmp_path / "set" / "inner")
+    with pytest.raises(FileExistsError, match="has another set inside it"):
+        record(tmp_path / "set")
+    assert (tmp_path / "set" / "inner" / "manifest.json").exists()
+
+
 def test_a_reference_from_the_environment_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PARITY_REFERENCE", '{"params":{"dim":1e-5},"script":"y.py"}')
     manifest = record(tmp_path / "set")

@@ -37,7 +37,7 @@ pub enum Class {
     Range,
     /// An input that the spec declares was never asked for.
     Unused,
-    /// Weights were missing, unused, or of another shape or dtype.
+    /// Weights were missing, never used, or of another shape than the port's.
     Weights,
     /// The port drew random numbers during its forward pass.
     Random,

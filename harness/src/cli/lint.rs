@@ -7,13 +7,13 @@ use std::process::ExitCode;
 
 use thiserror::Error;
 
-use super::{CliError, Project};
+use super::{CliError, Project, say};
 use crate::atomic::write_atomically;
 use crate::compare::Gate;
 use crate::golden::{ChecksumMemory, FixtureSet, Role};
 use crate::report::error_chain;
 use crate::run::{Out, look_at_fixtures};
-use crate::spec::{Checkpoint, SCHEMA, Spec, Specs, list::counted, schema_text};
+use crate::spec::{Checkpoint, Requirement, SCHEMA, Spec, Specs, list::counted, schema_text};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
@@ -49,7 +49,7 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
         colour: io::stdout().is_terminal(),
     };
     let (text, right) = lint(&linted);
-    print!("{text}");
+    say(&text);
     Ok(if right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -77,7 +77,7 @@ fn lint(linted: &Linted) -> (String, bool) {
     }
     let specs = &linted.specs.specs;
     let summary = format!(
-        "{}, {} and {} are right, {} {} not",
+        "{}, {} and {} can be read, {} {} wrong",
         counted(specs.len(), "spec"),
         counted(specs.iter().map(|spec| spec.checkpoints.len()).sum(), "checkpoint"),
         if linted.specs.policies.named.len() == 1 {
@@ -85,7 +85,7 @@ fn lint(linted: &Linted) -> (String, bool) {
         } else {
             format!("{} policies", linted.specs.policies.named.len())
         },
-        counted(wrong.len(), "file"),
+        counted(wrong.len(), "thing"),
         if wrong.len() == 1 { "is" } else { "are" },
     );
     let right = wrong.is_empty();
@@ -117,6 +117,11 @@ fn check_fixtures(linted: &Linted, wrong: &mut Vec<String>) {
     let mut memory = ChecksumMemory::load(&linted.checksums);
     let mut sets: BTreeMap<String, (FixtureSet, BTreeSet<String>)> = BTreeMap::new();
     for spec in &linted.specs.specs {
+        // A set that the spec itself says may be elsewhere is not looked for.
+        let absent = !linted.fixture_root.join(&spec.fixtures).is_dir();
+        if absent && spec.requires.contains(&Requirement::Fixtures) {
+            continue;
+        }
         let (set, obstacles) = look_at_fixtures(spec, &linted.root, &linted.fixture_root, &mut memory);
         let mut found: Vec<String> = obstacles.into_iter().map(|obstacle| obstacle.text).collect();
         if let Some(set) = set {
@@ -218,7 +223,7 @@ mod tests {
         let schema = schema_text();
         let (text, right) =
             lint_files(&[("a/b.yaml", SPEC), ("policies.yaml", policies), ("schema.json", &schema)]);
-        assert_eq!(text, "1 spec, 1 checkpoint and 1 policy are right, 0 files are not\n");
+        assert_eq!(text, "1 spec, 1 checkpoint and 1 policy can be read, 0 things are wrong\n");
         assert!(right);
     }
 
@@ -235,7 +240,7 @@ error: key `checkpoints` is missing in a spec
 
 error: `ROOT/schema.json` is not what this version's specs may say: run `cargo xtask lint --write-schema`
 
-1 spec, 1 checkpoint and 0 policies are right, 2 files are not
+1 spec, 1 checkpoint and 0 policies can be read, 2 things are wrong
 ";
         assert_eq!(text, expected);
         assert!(!right);

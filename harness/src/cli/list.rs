@@ -2,13 +2,13 @@
 
 use std::process::ExitCode;
 
-use super::{CliError, Project};
+use super::{CliError, Project, say};
 use crate::spec::{Specs, list};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     cargo xtask list                    specs and their checkpoints as a tree\n  \
-    cargo xtask list --names mlp        names of trials, only those with `mlp` in them\n  \
+    cargo xtask list --names mlp        names of checkpoints, only those with `mlp` in them\n  \
     cargo xtask list --json             all that the specs say, loops expanded\n\n\
     Exits with 1 when a spec is broken or none is found, 0 otherwise.")]
 pub(crate) struct Arguments {
@@ -35,7 +35,7 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
         (_, true) => list::json(&mut text, &specs),
         _ => list::tree(&mut text, &specs),
     };
-    print!("{text}");
+    say(&text);
     if let Some(error) = &specs.unreadable {
         eprintln!("{error}");
     } else if none {

@@ -18,6 +18,7 @@ mod list;
 mod parity;
 mod project;
 mod python;
+mod regenerate;
 mod setup;
 mod steps;
 mod test;
@@ -55,6 +56,8 @@ enum Command {
     Test(test::Arguments),
     /// Run the parity suite, print each spec's ladder and the summary, write the reports
     Parity(parity::Arguments),
+    /// Run references and replace the fixtures that are missing, stale or broken
+    RegenerateFixtures(regenerate::Arguments),
     /// Check specs, policies, the schema and fixtures without running anything
     Lint(lint::Arguments),
     /// Show what would run: as a tree, as names, as JSON
@@ -76,6 +79,8 @@ pub(crate) enum CliError {
     Lint(#[from] lint::LintError),
     #[error(transparent)]
     Parity(#[from] parity::ParityError),
+    #[error(transparent)]
+    Regenerate(#[from] regenerate::RegenerateError),
 }
 
 impl CliError {
@@ -85,8 +90,14 @@ impl CliError {
             Self::Python(error) => error.next(),
             Self::Cargo(_) | Self::Lint(_) => None,
             Self::Parity(error) => error.next(),
+            Self::Regenerate(error) => error.next(),
         }
     }
+}
+
+/// Writes a result to stdout; a reader that has seen enough, such as `head`, is no error.
+fn say(text: &str) {
+    let _ = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());
 }
 
 /// Runs the command in this process's arguments.
@@ -95,6 +106,7 @@ fn run(project: &Project) -> ExitCode {
         Command::Setup(arguments) => setup::run(project, &arguments),
         Command::Test(arguments) => test::run(project, &arguments),
         Command::Parity(arguments) => parity::run(project, &arguments),
+        Command::RegenerateFixtures(arguments) => regenerate::run(project, &arguments),
         Command::Lint(arguments) => lint::run(project, &arguments),
         Command::List(arguments) => list::run(project, &arguments),
         Command::GenerateBindings(arguments) => setup::generate_bindings(&arguments),

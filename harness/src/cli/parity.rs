@@ -1,8 +1,9 @@
 //! `cargo xtask parity`: the main job. Runs the suite, then tells it checkpoint by checkpoint.
 
 use std::io::{self, BufRead, BufReader, IsTerminal};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus, Stdio};
+use std::time::Duration;
 
 use indicatif::ProgressBar;
 use thiserror::Error;
@@ -10,8 +11,8 @@ use thiserror::Error;
 use super::cargo::cargo;
 use super::{CliError, Project, setup};
 use crate::atomic::write_atomically;
-use crate::report::{Collected, junit};
-use crate::run::{Out, key};
+use crate::report::{Collected, Told, junit};
+use crate::run::{FolderError, Out, fresh_key};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
@@ -37,6 +38,8 @@ pub(crate) enum ParityError {
     NothingSelected { filter: String },
     #[error("cannot write `{path}`")]
     Write { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Folder(#[from] FolderError),
     #[error("cannot write JUnit: {0}")]
     Junit(#[from] quick_junit::SerializeError),
 }
@@ -55,28 +58,32 @@ impl ParityError {
 
 pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, CliError> {
     setup::ensure(project, false)?;
-    let key = key();
-    let (status, said) = test(project, arguments, &key)?;
-    let folder = Out::of(project.root()).run(&key);
-    if !folder.is_dir() {
-        return match (&arguments.filter, status.success()) {
-            // Nothing that Cargo built or ran said anything for us to tell: it is the build that failed, or the suite.
-            (_, false) => {
-                print!("{said}");
-                Ok(ExitCode::FAILURE)
-            }
-            (Some(filter), true) => Err(ParityError::NothingSelected { filter: filter.clone() }.into()),
-            (None, true) => Err(ParityError::NoRun { run: folder }.into()),
-        };
+    let going = Out::of(project.root()).start(&fresh_key()).map_err(ParityError::from)?;
+    let (status, said) = test(project, arguments, &going.folder)?;
+    if !status.success() && !said.contains("\ntest result: ") {
+        // The build failed, which Cargo has told, or the suite did not get to its end.
+        print!("{said}");
+        return Ok(ExitCode::FAILURE);
     }
-    let level = std::env::var("PARITY_LEVEL").ok().and_then(|level| level.parse().ok());
-    let collected = Collected::read(&project.spec_root(), &project.fixture_root(), &folder, level);
+    let told = Told {
+        level: std::env::var("PARITY_LEVEL").ok().and_then(|level| level.parse().ok()),
+        filter: arguments.filter.as_deref(),
+        require_all: std::env::var("PARITY_REQUIRE").is_ok_and(|require| require == "all"),
+    };
+    let collected = Collected::read(&project.spec_root(), &project.fixture_root(), &going.folder, &told);
+    if status.success() && collected.is_empty() {
+        return Err(match &arguments.filter {
+            Some(filter) => ParityError::NothingSelected { filter: filter.clone() },
+            None => ParityError::NoRun { run: going.folder },
+        }
+        .into());
+    }
     let written = [
         ("report.txt", collected.ladders(false) + &format!("{}\n", collected.summary())),
         ("junit.xml", junit(&collected).map_err(ParityError::from)?),
     ];
     for (name, text) in written {
-        let path = folder.join(name);
+        let path = going.folder.join(name);
         write_atomically(&path, |out| out.write_all(text.as_bytes()))
             .map_err(|source| ParityError::Write { path, source })?;
     }
@@ -84,32 +91,40 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
     if !status.success() {
         print!("{}", failures(&said));
     }
-    let shown = folder.strip_prefix(project.root()).unwrap_or(&folder);
+    let shown = going.folder.strip_prefix(project.root()).unwrap_or(&going.folder);
     println!("report.txt, junit.xml and every record: {}", shown.display());
     println!("{}", collected.summary());
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs the suite under Cargo, with its own lines kept for later and a count on a terminal meanwhile.
-fn test(project: &Project, arguments: &Arguments, key: &str) -> Result<(ExitStatus, String), ParityError> {
+/// Runs the suite under Cargo, with its own lines kept for later and the last of them shown on a terminal meanwhile.
+fn test(project: &Project, arguments: &Arguments, run: &Path) -> Result<(ExitStatus, String), ParityError> {
     let start = |source| ParityError::Start { source };
     let mut command = cargo(project.root());
     // The whole workspace, as `cargo xtask test` has it: one package alone would be built with other features, anew.
     command.args(["test", "--workspace", "--test", project.suite_target()]);
     command.args(arguments.release.then_some("--release")).arg("--").args(&arguments.filter);
-    let mut child = command.env("PARITY_RUN", key).stdout(Stdio::piped()).spawn().map_err(start)?;
+    command.env("PARITY_RUN", run.file_name().unwrap_or_default());
+    // A suite may have another root than we have; the run must be where we look for it.
+    command.env("PARITY_OUT", Out::of(project.root()).path()).env("PARITY_FIXTURES", project.fixture_root());
+    let mut child = command.stdout(Stdio::piped()).spawn().map_err(start)?;
     let mut said = String::new();
-    let progress = ProgressBar::new_spinner();
-    progress.enable_steady_tick(std::time::Duration::from_millis(100));
+    // Made with the first line: until then Cargo shows its own progress.
+    let mut progress: Option<ProgressBar> = None;
     if let Some(stdout) = child.stdout.take() {
-        for line in BufReader::new(stdout).lines() {
-            let line = line.map_err(start)?;
+        for line in BufReader::new(stdout).split(b'\n') {
+            let line = String::from_utf8_lossy(&line.map_err(start)?).into_owned();
+            let progress = progress.get_or_insert_with(|| {
+                let progress = ProgressBar::new_spinner();
+                progress.enable_steady_tick(Duration::from_millis(100));
+                progress
+            });
             progress.set_message(line.clone());
             said.push_str(&line);
             said.push('\n');
         }
     }
-    progress.finish_and_clear();
+    progress.inspect(ProgressBar::finish_and_clear);
     Ok((child.wait().map_err(start)?, said))
 }
 

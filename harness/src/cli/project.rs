@@ -63,7 +63,7 @@ impl Project {
 
     /// Where fixtures are, with the same override as the suite has.
     pub(crate) fn fixture_root(&self) -> PathBuf {
-        std::env::var_os("PARITY_FIXTURES").map_or_else(|| self.root.join(&self.fixtures), PathBuf::from)
+        self.root.join(std::env::var_os("PARITY_FIXTURES").unwrap_or_else(|| self.fixtures.clone().into()))
     }
 
     pub(crate) fn suite_target(&self) -> &str {

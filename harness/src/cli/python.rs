@@ -162,7 +162,7 @@ pub(crate) fn test(project: &Project, folder: &Path) -> Result<bool, PythonError
 
 impl Python {
     /// The folder with exactly the packages of a requirements file, each checked by the hashes in it.
-    fn packages(&self, project: &Project, requirements: &Path) -> Result<PathBuf, PythonError> {
+    pub(crate) fn packages(&self, project: &Project, requirements: &Path) -> Result<PathBuf, PythonError> {
         let write = |path: &Path| {
             let path = path.to_owned();
             move |source| PythonError::Write { path, source }
@@ -186,7 +186,7 @@ impl Python {
         if partial.is_dir() {
             fs::remove_dir_all(&partial).map_err(write(&partial))?;
         }
-        let steps = Steps::start("setting up the exporter's tests");
+        let steps = Steps::start("setting up Python packages for the exporter");
         let arguments: [OsString; 8] = [
             "install".into(),
             "--quiet".into(),

@@ -8,9 +8,9 @@ use super::{CliError, Project, python, setup};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     cargo xtask test                    every test\n  \
-    cargo xtask test -- --list          arguments after -- go to `cargo test`")]
+    cargo xtask test -- --list          arguments after -- go to the test binaries; the exporter's tests are left out")]
 pub(crate) struct Arguments {
-    /// Arguments for `cargo test --workspace`
+    /// Arguments for the test binaries
     #[arg(last = true)]
     cargo: Vec<String>,
 }

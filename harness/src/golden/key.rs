@@ -1,9 +1,9 @@
 //! What made a fixture set, as one number that changes when it does.
 
-use std::fmt::Write;
-
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+
+use crate::hash::hex;
 
 /// The hex SHA-256 of what makes a fixture set: the format, the spec's `reference` block and the script's bytes.
 ///
@@ -55,16 +55,7 @@ fn write_canonical(value: &Value, out: &mut String) {
     }
 }
 
-/// Lower-case hexadecimal.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-/// Whether a text is a SHA-256 as [`hex`] writes it.
+/// Whether a text is a SHA-256 in lowercase hexadecimal digits.
 pub(super) fn is_sha256(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
@@ -73,6 +64,14 @@ pub(super) fn is_sha256(text: &str) -> bool {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn numbers_are_written_as_the_exporter_writes_them() {
+        // The other side of this is in exporter/tests/test_recorder.py.
+        let value = json!({"eps": 1e-5, "big": 1e16, "plain": [0.1, 1.0, -2.5e-10, 3, true, null]});
+        let text = r#"{"big":1e16,"eps":1e-5,"plain":[0.1,1.0,-2.5e-10,3,true,null]}"#;
+        assert_eq!(canonical_json(&value), text);
+    }
 
     #[test]
     fn the_text_is_sorted_and_has_no_space() {

@@ -9,11 +9,11 @@ use std::time::SystemTime;
 use sha2::{Digest, Sha256};
 use walkdir::WalkDir;
 
-use super::key::hex;
 use super::manifest::TensorEntry;
 use super::memory::FileState;
 use super::set::{MANIFEST, real_file};
 use super::{ChecksumMemory, FixtureError, FixtureSet};
+use crate::hash::hex;
 use crate::tensor::{TensorView, for_each_chunk};
 
 pub(super) fn verify(set: &FixtureSet, memory: &mut ChecksumMemory) -> Vec<FixtureError> {

@@ -26,7 +26,10 @@ pub(crate) fn trial_text(spec: &Spec, ending: &Ending) -> String {
     if let Some(why) = spec.checkpoint(&ending.name).and_then(|checkpoint| checkpoint.why.as_deref()) {
         row("why", why);
     }
-    row("rerun", &format!("cargo test --test parity -- --exact {full}"));
+    let inner =
+        spec.checkpoint(&ending.name).map(|checkpoint| checkpoint.level).filter(|&level| level > spec.level);
+    let level = inner.map(|level| format!("PARITY_LEVEL={level} ")).unwrap_or_default();
+    row("rerun", &format!("{level}cargo test --test parity -- --exact {full}"));
     if let Some(more) = more {
         let _ = writeln!(text, "\n{more}");
     }

@@ -25,7 +25,7 @@ pub(crate) fn junit(run: &Collected) -> Result<String, quick_junit::SerializeErr
                 status.set_message(reason.as_str());
                 report.add_test_suite(single(&spec.id, status));
             }
-            Fate::Unreadable(problem) => {
+            Fate::Failed(problem) => {
                 report.add_test_suite(single(&spec.id, failure("crash", problem)));
             }
             Fate::NotRun => {}

@@ -33,10 +33,14 @@ pub(crate) fn ladder(spec: &Spec, endings: &[Ending], colour: bool) -> String {
         let numbers = numbers(ending);
         let line = format!("\n  {word} {:<width$} {numbers}", ending.name);
         text.push_str(line.trim_end());
-        if first_red == Some(position) && spec.checkpoint(&ending.name).is_some() {
-            let after = position.checked_sub(1).map_or_else(
+        if let Verdict::NotGated(Some(class)) = ending.verdict {
+            let _ = write!(text, "  {class}, were it gated");
+        }
+        if first_red == Some(position) && ending.record.is_some() {
+            let green = endings[..position].iter().rev().find(|before| before.verdict == Verdict::Passed);
+            let after = green.map_or_else(
                 || "nothing before it is green".to_owned(),
-                |before| format!("last green: {}", endings[before].name),
+                |before| format!("last green: {}", before.name),
             );
             text.push_str(&paint("31", &format!("  <- first divergence, {after}")));
         }

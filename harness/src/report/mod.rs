@@ -14,7 +14,7 @@ mod summary;
 use std::error::Error;
 
 #[cfg(feature = "cli")]
-pub(crate) use collect::Collected;
+pub(crate) use collect::{Collected, Told};
 #[cfg(any(feature = "cli", feature = "mlx"))]
 pub(crate) use failure::trial_text;
 #[cfg(feature = "cli")]

@@ -108,17 +108,32 @@ impl Story {
     }
 }
 
+/// The names of all trials of `spec` at that level, those beside the checkpoints last.
+pub(crate) fn trial_names(spec: &Spec, level: u8) -> Vec<String> {
+    let checkpoints = spec.checkpoints.iter().filter(|checkpoint| checkpoint.level <= level);
+    let mut names: Vec<String> = checkpoints.map(|checkpoint| checkpoint.name.clone()).collect();
+    names.extend(spec.needs_fixtures().then(|| FIXTURE.to_owned()));
+    names.extend(spec.weights.is_some().then(|| WEIGHTS.to_owned()));
+    names
+}
+
 /// How every trial of `spec` ended, checkpoints up to `level` in their declared order, then the others.
+///
+/// A run that was stopped, because nobody asked for more, tells only of the checkpoints that it met.
 pub(crate) fn account(spec: &Spec, level: u8, story: &Story) -> Vec<Ending> {
     let mut met: HashMap<&str, Vec<&Record>> = HashMap::new();
     for record in story.records() {
         met.entry(&record.checkpoint).or_default().push(record);
     }
     let crash = story.crash();
+    let stopped = story.end().is_some_and(|end| end.stopped);
     let mut blamed: Option<String> = None;
     let mut endings: Vec<Ending> = Vec::new();
     for checkpoint in spec.checkpoints.iter().filter(|checkpoint| checkpoint.level <= level) {
         let records = met.get(checkpoint.name.as_str()).map_or(&[][..], Vec::as_slice);
+        if records.is_empty() && stopped {
+            continue;
+        }
         let verdict = match (&story.obstacles[..], records, &crash) {
             ([obstacle, ..], ..) => {
                 failed(obstacle.class, format!("not run; `{}::{}` says why", spec.id, teller(obstacle)))
@@ -146,6 +161,9 @@ pub(crate) fn account(spec: &Spec, level: u8, story: &Story) -> Vec<Ending> {
     if let Some(obstacle) = story.obstacles.first().filter(|obstacle| teller(obstacle) == SPEC) {
         let verdict = failed(obstacle.class, obstacle.text.clone());
         endings.push(Ending::without_record(SPEC, verdict));
+    }
+    if stopped {
+        return endings;
     }
     if spec.needs_fixtures() {
         endings.push(Ending::without_record(FIXTURE, fixture(story)));
@@ -231,8 +249,7 @@ fn weights(story: &Story, crash: Option<String>) -> Verdict {
         }
         ([], Some(audit)) => audit,
     };
-    let stopped = story.end().is_some_and(|end| end.stopped);
-    if audit.is_clean() || stopped && audit.missing.is_empty() && audit.misshapen.is_empty() {
+    if audit.is_clean() {
         return Verdict::Passed;
     }
     let mut more = Vec::new();

@@ -36,7 +36,12 @@ impl From<AsSliceError> for ArrayError {
 
 /// MLX's words without the path inside mlx-c that they end in, which tells a port's author nothing.
 pub(crate) fn mlx_message(text: &str) -> String {
-    text.rfind(" at /").map_or(text, |end| &text[..end]).trim().to_owned()
+    let is_source = |tail: &str| {
+        let line = tail.rsplit(':').next().unwrap_or_default();
+        tail.contains(".cpp:") && !line.is_empty() && line.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    let end = text.rfind(" at /").filter(|&end| is_source(text[end..].trim_end()));
+    end.map_or(text, |end| &text[..end]).trim().to_owned()
 }
 
 /// The dtype of an array, in our words.
@@ -166,5 +171,6 @@ mod tests {
             "[matmul] Last dimension at 3 differs"
         );
         assert_eq!(mlx_message("plain"), "plain");
+        assert_eq!(mlx_message("no tokenizer at /models/x: denied"), "no tokenizer at /models/x: denied");
     }
 }

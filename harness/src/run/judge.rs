@@ -4,6 +4,9 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use mlx_rs::Array;
+
+use super::array::{ArrayError, from_host};
 use crate::Class;
 use crate::compare::{self, Floor, Outcome, Rule};
 use crate::golden::FixtureSet;
@@ -18,12 +21,14 @@ pub(super) struct Judged {
     /// What the actual was compared with, if it came to that.
     pub(super) expected: Option<record::Tensor>,
     pub(super) floor: Option<Floor>,
+    /// The golden as the port has it, where the spec injects it.
+    pub(super) injected: Option<Result<Array, ArrayError>>,
 }
 
 impl Judged {
     fn of(expected: &TensorView<'_>, actual: &Tensor, rule: &Rule) -> Self {
         let outcome = compare::compare(expected, &actual.view(), rule);
-        Self { outcome, expected: Some(expected.into()), floor: rule.floor }
+        Self { outcome, expected: Some(expected.into()), floor: rule.floor, injected: None }
     }
 
     fn failed(class: Class, detail: String) -> Self {
@@ -33,7 +38,7 @@ impl Judged {
 
 impl From<Outcome> for Judged {
     fn from(outcome: Outcome) -> Self {
-        Self { outcome, expected: None, floor: None }
+        Self { outcome, expected: None, floor: None, injected: None }
     }
 }
 
@@ -68,10 +73,20 @@ impl Judge {
 
     /// Compares what the tap of `checkpoint` held at its hit number `hit`, from 0.
     pub(super) fn judge(&mut self, checkpoint: &Checkpoint, hit: u64, actual: &Tensor) -> Judged {
-        let judged = match self.check_shape(checkpoint, actual) {
-            Ok(()) => self.compare(checkpoint, hit, actual),
-            Err(problem) => Judged::failed(Class::Shape, problem),
-        };
+        let mut judged = self.compare(checkpoint, hit, actual);
+        // What the spec declares is held against the actual too; the first check in the order of classes counts.
+        let shape = self.check_shape(checkpoint, actual);
+        let before = |limit| judged.outcome.class.is_none_or(|class| class >= limit);
+        if let Err(problem) = shape
+            && before(Class::Shape)
+        {
+            judged.outcome = Outcome { class: Some(Class::Shape), detail: problem, metrics: None };
+        } else if let Some(declared) = checkpoint.dtype.filter(|&declared| declared != actual.dtype())
+            && before(Class::Dtype)
+        {
+            let detail = format!("the spec declares {declared}, but the port produced {}", actual.dtype());
+            judged.outcome = Outcome { class: Some(Class::Dtype), detail, ..judged.outcome };
+        }
         let name = checkpoint.name.as_str();
         if self.spec.checkpoints.iter().any(|other| other.against.as_deref() == Some(name)) {
             self.kept.insert(hit_name(name, hit).into_owned(), actual.clone());
@@ -89,16 +104,7 @@ impl Judge {
             return Judged::of(&expected.view(), actual, &rule);
         }
         if !checkpoint.needs_golden() {
-            return match checkpoint.dtype {
-                Some(dtype) if dtype != actual.dtype() => {
-                    let found = actual.dtype();
-                    Judged::failed(
-                        Class::Dtype,
-                        format!("the spec declares {dtype}, but the port produced {found}"),
-                    )
-                }
-                _ => compare::examine(&actual.view(), &rule).into(),
-            };
+            return compare::examine(&actual.view(), &rule).into();
         }
         let Some(fixtures) = &self.fixtures else {
             return Judged::failed(Class::Missing, "the spec has no fixtures".to_owned());
@@ -124,7 +130,11 @@ impl Judge {
             let problem = format!("the spec declares {declared}, but the golden is {}", expected.dtype());
             return Judged::failed(Class::Spec, problem);
         }
-        Judged::of(&expected, actual, &rule)
+        let mut judged = Judged::of(&expected, actual, &rule);
+        if self.spec.inject.contains(&checkpoint.name) {
+            judged.injected = Some(from_host(&expected));
+        }
+        judged
     }
 
     /// Holds the actual's shape against the declared one; a named dim is bound where it is first met.

@@ -1,8 +1,9 @@
 //! Where runs are kept, and what each is called.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use super::folder::FolderError;
 
@@ -14,8 +15,13 @@ const KEPT: usize = 10;
 pub(crate) struct Out(PathBuf);
 
 impl Out {
+    /// A relative `PARITY_OUT` is meant from the root, since Cargo runs tests in the folder of their package.
     pub(crate) fn of(root: &Path) -> Self {
-        Self(std::env::var_os("PARITY_OUT").map_or_else(|| root.join("target/parity"), PathBuf::from))
+        Self(root.join(std::env::var_os("PARITY_OUT").unwrap_or_else(|| "target/parity".into())))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
     }
 
     /// The lock file that stands for the device.
@@ -33,45 +39,61 @@ impl Out {
         self.0.join("runs").join(key)
     }
 
-    /// The folder of the run with that key, made if need be, with `latest` pointing at it.
-    pub(crate) fn start(&self, key: &str) -> Result<PathBuf, FolderError> {
+    /// Starts the run with that key, or takes part in it: its folder is made, and `latest` points at it.
+    ///
+    /// The run counts as going on while what comes back is held, and is not removed to make room for newer ones.
+    pub(crate) fn start(&self, key: &str) -> Result<Going, FolderError> {
         let runs = self.0.join("runs");
         let folder = self.run(key);
-        let failed = |source| FolderError::Write { path: folder.clone(), source };
         let is_new = !folder.is_dir();
-        fs::create_dir_all(&folder).map_err(failed)?;
+        fs::create_dir_all(&folder).map_err(|source| FolderError::Write { path: folder.clone(), source })?;
+        let path = folder.join(".going");
+        let going = File::create(&path)
+            .and_then(|file| file.lock_shared().map(|()| file))
+            .map_err(|source| FolderError::Write { path, source })?;
         if is_new {
-            // A link made aside and renamed: `latest` is never missing while runs follow each other.
-            let aside = runs.join(format!(".latest-{}", std::process::id()));
-            let _ = fs::remove_file(&aside);
-            std::os::unix::fs::symlink(key, &aside)
-                .and_then(|()| fs::rename(&aside, runs.join("latest")))
-                .map_err(failed)?;
-            prune(&runs, key).map_err(failed)?;
+            // Neither a missing link nor an old run too many makes this one wrong.
+            let _ = point_latest(&runs, key);
+            prune(&runs, key);
         }
-        Ok(folder)
+        Ok(Going { folder, _held: going })
     }
 }
 
-/// Removes the oldest runs beyond [`KEPT`], never the one called `key`.
-fn prune(runs: &Path, key: &str) -> io::Result<()> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(runs)? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() && entry.file_name() != key {
-            found.push((entry.metadata()?.modified()?, entry.path()));
-        }
-    }
+/// A run that goes on.
+#[derive(Debug)]
+pub(crate) struct Going {
+    pub(crate) folder: PathBuf,
+    _held: File,
+}
+
+/// Makes the link aside and renames it, so that `latest` is never missing while runs follow each other.
+fn point_latest(runs: &Path, key: &str) -> io::Result<()> {
+    let aside = runs.join(format!(".latest-{key}"));
+    let _ = fs::remove_file(&aside);
+    std::os::unix::fs::symlink(key, &aside)?;
+    fs::rename(&aside, runs.join("latest"))
+}
+
+/// Removes the oldest runs beyond [`KEPT`], never the one called `key` nor one that goes on.
+fn prune(runs: &Path, key: &str) {
+    let entries = fs::read_dir(runs).into_iter().flatten().filter_map(Result::ok);
+    // Two runs may prune at once; what the other removed first is as good as removed.
+    let mut found: Vec<(SystemTime, PathBuf)> = entries
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()) && entry.file_name() != key)
+        .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
+        .collect();
     found.sort();
     for (_, path) in found.iter().take((found.len() + 1).saturating_sub(KEPT)) {
-        // Two runs may prune at once; what the other removed first is as good as removed.
-        let _ = fs::remove_dir_all(path);
+        let ended = File::open(path.join(".going")).map_or(true, |file| file.try_lock().is_ok());
+        if ended {
+            let _ = fs::remove_dir_all(path);
+        }
     }
-    Ok(())
 }
 
-/// The key of this process's run: what `PARITY_RUN` says, or else one for all processes of a nextest run, or the time
-/// and the process id.
+/// The key of this process's run: what `PARITY_RUN` says, or else one for all processes of a nextest run, or a
+/// [`fresh_key`].
 pub(crate) fn key() -> String {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     if let Some(key) = variable("PARITY_RUN") {
@@ -82,6 +104,11 @@ pub(crate) fn key() -> String {
         let stress = variable("NEXTEST_STRESS_CURRENT").unwrap_or_default();
         return plain(&format!("nextest-{run}-{binary}-{stress}"));
     }
+    fresh_key()
+}
+
+/// A key that no run had before: the time and the process id.
+pub(crate) fn fresh_key() -> String {
     format!("{}-{}", chrono::Utc::now().format("%Y%m%dT%H%M%S%3fZ"), std::process::id())
 }
 
@@ -104,6 +131,21 @@ mod tests {
     }
 
     #[test]
+    fn a_run_that_goes_on_is_kept_however_old() {
+        let home = tempfile::tempdir().unwrap();
+        let out = Out(home.path().to_owned());
+        let going = out.start("first").unwrap();
+        fs::File::open(&going.folder).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        for run in 0..2 * KEPT {
+            out.start(&format!("run{run}")).unwrap();
+        }
+        assert!(going.folder.is_dir());
+        drop(going);
+        out.start("last").unwrap();
+        assert!(!home.path().join("runs/first").exists());
+    }
+
+    #[test]
     fn latest_is_the_newest_and_old_runs_go() {
         let home = tempfile::tempdir().unwrap();
         let out = Out(home.path().to_owned());
@@ -118,7 +160,7 @@ mod tests {
         assert_eq!(fs::read_link(runs.join("latest")).unwrap(), Path::new("run12"));
         assert_eq!(fs::read_dir(&runs).unwrap().count(), KEPT + 1);
         assert!(!runs.join("run2").exists() && runs.join("run3").exists());
-        assert_eq!(out.start("run5").unwrap(), runs.join("run5"));
+        assert_eq!(out.start("run5").unwrap().folder, runs.join("run5"));
         assert_eq!(
             fs::read_link(runs.join("latest")).unwrap(),
             Path::new("run12"),

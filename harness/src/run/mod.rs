@@ -23,11 +23,11 @@ mod weights;
 #[cfg(feature = "mlx")]
 mod worker;
 
-pub(crate) use account::{Ending, FIXTURE, SPEC, Story, Verdict, WEIGHTS, account};
+pub(crate) use account::{Ending, FIXTURE, SPEC, Story, Verdict, WEIGHTS, account, trial_names};
 #[cfg(feature = "mlx")]
 pub use array::ArrayError;
 pub(crate) use folder::{Exit, Folder, FolderError};
-pub(crate) use key::{Out, key};
+pub(crate) use key::{Going, Out, fresh_key, key};
 #[cfg(feature = "mlx")]
 pub(crate) use launch::{Job, WORKER, launch};
 pub(crate) use obstacle::{Obstacle, look_at_fixtures};

@@ -28,6 +28,8 @@ pub(super) struct Observer {
     /// How often each name was met.
     hits: HashMap<String, u64>,
     sequence: u64,
+    /// Whether a golden was handed to the port before.
+    injected: bool,
     /// When the port went on after the last tap.
     clock: Instant,
     /// Declared names that still have to be met before the port may be stopped; nothing: it runs to its end.
@@ -70,6 +72,7 @@ impl Observer {
             log: Rc::new(RefCell::new(log)),
             hits: HashMap::new(),
             sequence: 0,
+            injected: false,
             clock: Instant::now(),
             wanted,
         })
@@ -83,17 +86,20 @@ impl Observer {
     fn observe(
         &mut self,
         name: &str,
-        array: &Array,
+        array: Array,
         place: &'static Location<'static>,
-    ) -> Result<(), Exception> {
+    ) -> Result<Array, Exception> {
         let count = self.hits.entry(name.to_owned()).or_insert(0);
         let hit = *count;
         *count += 1;
-        let Some(checkpoint) = self.judge.checkpoint(name) else { return self.note_undeclared(name) };
+        let Some(checkpoint) = self.judge.checkpoint(name) else {
+            self.note_undeclared(name)?;
+            return Ok(array);
+        };
         array.eval().map_err(|error| in_transform(name, error))?;
         let millis = self.clock.elapsed().as_secs_f64() * 1e3;
-        let actual = to_host(array).map_err(|error| Exception::custom(format!("tap `{name}`: {error}")))?;
-        let Judged { outcome, expected, floor } = self.judge.judge(&checkpoint, hit, &actual);
+        let actual = to_host(&array).map_err(|error| Exception::custom(format!("tap `{name}`: {error}")))?;
+        let Judged { outcome, expected, floor, injected } = self.judge.judge(&checkpoint, hit, &actual);
         let record = Record {
             schema: SCHEMA,
             spec: self.spec.clone(),
@@ -111,9 +117,10 @@ impl Observer {
             location: Some(record::Location { file: place.file().to_owned(), line: place.line() }),
             millis,
             memory: memory_now(),
-            injected: false,
+            injected: self.injected || injected.is_some(),
         };
         self.sequence += 1;
+        self.injected = record.injected;
         if record.verdict.status == Status::Fail {
             self.keep(&record, &actual);
         }
@@ -121,7 +128,12 @@ impl Observer {
         self.stop_if_done(name, hit + 1)?;
         // What we did here is not the port's time.
         self.clock = Instant::now();
-        Ok(())
+        match injected {
+            None => Ok(array),
+            Some(golden) => golden.map_err(|error| {
+                Exception::custom(format!("the golden of `{name}` cannot be injected: {error}"))
+            }),
+        }
     }
 
     /// Keeps the actual of a failure beside the records, for a closer look.
@@ -164,8 +176,7 @@ impl Driver for Observer {
         array: Array,
         place: &'static Location<'static>,
     ) -> Result<Array, Exception> {
-        self.observe(name, &array, place)?;
-        Ok(array)
+        self.observe(name, array, place)
     }
 }
 

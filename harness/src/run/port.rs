@@ -37,6 +37,10 @@ pub enum RunError {
     UndeclaredInput { name: String, declared: String },
     #[error("the spec has no `weights`")]
     NoWeights,
+    #[error("the spec's weight file `{file}` has no weights in the manifest")]
+    NoWeightFile { file: String },
+    #[error("`{first}` and `{second}` would both be the weight `{name}` by the spec's `rename`")]
+    TwoWeights { name: String, first: String, second: String },
     #[error("there is no weight `{name}`{near}")]
     NoWeight { name: String, near: String },
     #[error("parameter `{name}` of the module has shape {wanted:?}, but the weight has {found:?}")]

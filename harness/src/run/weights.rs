@@ -33,11 +33,18 @@ struct Ledger {
 
 impl WeightSet {
     pub(super) fn new(declared: &Weights, set: Rc<FixtureSet>) -> Result<Self, RunError> {
-        let names = set
-            .weights()
-            .filter(|entry| declared.files.contains(&entry.file))
-            .map(|entry| (renamed(&entry.name, &declared.rename), entry.name.clone()))
-            .collect();
+        let mut names = BTreeMap::new();
+        for file in &declared.files {
+            if !set.weights().any(|entry| entry.file == *file) {
+                return Err(RunError::NoWeightFile { file: file.clone() });
+            }
+        }
+        for entry in set.weights().filter(|entry| declared.files.contains(&entry.file)) {
+            let name = renamed(&entry.name, &declared.rename);
+            if let Some(first) = names.insert(name.clone(), entry.name.clone()) {
+                return Err(RunError::TwoWeights { name, first, second: entry.name.clone() });
+            }
+        }
         let (allow_missing, expect) = (declared.allow_missing.clone(), declared.expect.clone());
         Ok(Self { set, names, allow_missing, expect, ledger: RefCell::default() })
     }
@@ -129,14 +136,24 @@ impl WeightSet {
 
 /// The port's name for a weight: every run of whole segments that a rule names is replaced, the longest rule first.
 fn renamed(name: &str, rules: &BTreeMap<String, String>) -> String {
-    let mut ordered: Vec<(&String, &String)> = rules.iter().collect();
+    let mut ordered: Vec<(Vec<&str>, &str)> =
+        rules.iter().map(|(from, to)| (from.split('.').collect(), to.as_str())).collect();
     ordered.sort_by_key(|(from, _)| std::cmp::Reverse(from.len()));
-    // Dots at both ends let a plain text search see whole segments only.
-    let mut text = format!(".{name}.");
-    for (from, to) in ordered {
-        text = text.replace(&format!(".{from}."), &format!(".{to}."));
+    let mut rest: &[&str] = &name.split('.').collect::<Vec<_>>();
+    let mut parts = Vec::new();
+    while let [first, others @ ..] = rest {
+        match ordered.iter().find(|(from, _)| rest.starts_with(from)) {
+            Some((from, to)) => {
+                parts.extend((!to.is_empty()).then_some(*to));
+                rest = &rest[from.len()..];
+            }
+            None => {
+                parts.push(*first);
+                rest = others;
+            }
+        }
     }
-    text.trim_matches('.').to_owned()
+    parts.join(".")
 }
 
 /// Whether `name` is what `pattern` says, in which `*` stands for any text.
@@ -163,6 +180,8 @@ mod tests {
             ("proj.weight", "p.weight"),
             ("proj_in.weight", "proj_in.weight"),
             ("proj", "p"),
+            ("proj.proj.weight", "p.p.weight"),
+            ("q.inner.weight", "q.weight"),
         ] {
             assert_eq!(renamed(name, &rules), wanted);
         }

@@ -13,7 +13,7 @@ use mlx_rs::{Device, DeviceType};
 
 use super::array::mlx_message;
 use super::environment::Environment;
-use super::folder::{End, Line};
+use super::folder::{Audit, End, Line};
 use super::launch::Job;
 use super::observer::Observer;
 use super::port::{Port, Run};
@@ -63,11 +63,13 @@ fn run(path: &Path, ports: &BTreeMap<String, Port>) -> Result<(), String> {
         Err(panic) => Some(format!("panicked: {}", panic_message(&*panic))),
     };
     let stopped = log.borrow().stopped();
+    let failed = error.is_some();
     let end = End {
         error: error.filter(|_| !stopped),
         stopped,
-        unused_inputs: if stopped { Vec::new() } else { run.unused_inputs() },
-        weights: run.audit(),
+        unused_inputs: if stopped || failed { Vec::new() } else { run.unused_inputs() },
+        // What a port that failed had not come to yet is not unused.
+        weights: run.audit().map(|audit| if failed { Audit { unused: Vec::new(), ..audit } } else { audit }),
     };
     log.borrow_mut().write(&Line::End(end)).map_err(|error| error_chain(&error))
 }
@@ -82,10 +84,17 @@ fn choose_device(spec: &Spec) -> Result<String, String> {
         spec::Device::Gpu => DeviceType::Gpu,
     };
     Device::set_default(&Device::new(kind, 0));
-    Ok(match kind {
+    // MLX may not have that device, and mlx-rs does not say so.
+    let found = Device::try_default().and_then(|device| device.get_type());
+    let found = found.map_err(|error| mlx_message(error.what()))?;
+    let name = |kind: &DeviceType| match kind {
         DeviceType::Cpu => "cpu".to_owned(),
         DeviceType::Gpu => "gpu".to_owned(),
-    })
+    };
+    if name(&found) != name(&kind) {
+        return Err(format!("the spec wants the device {}, but MLX has {} here", name(&kind), name(&found)));
+    }
+    Ok(name(&found))
 }
 
 /// Ends this process as soon as the parent's end of our standard input is gone, whatever the port is doing.

@@ -1,13 +1,13 @@
 //! One spec of a suite: run at most once, however many of its trials ask.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use crate::Class;
 use crate::golden::ChecksumMemory;
 use crate::report::error_chain;
 use crate::run::{
-    Ending, Exit, Folder, FolderError, Job, Obstacle, Out, Story, account, launch, look_at_fixtures,
+    Ending, Exit, Folder, FolderError, Going, Job, Obstacle, Out, Story, account, launch, look_at_fixtures,
 };
 use crate::spec::Spec;
 
@@ -21,6 +21,15 @@ pub(super) struct Home {
     /// The key of this run, and whether other processes take part in it.
     pub(super) key: String,
     pub(super) shared: bool,
+    /// The run, once the first spec has started it.
+    pub(super) going: OnceLock<Result<Going, String>>,
+}
+
+impl Home {
+    fn run_folder(&self) -> Result<&Path, String> {
+        let going = self.going.get_or_init(|| self.out.start(&self.key).map_err(|error| error_chain(&error)));
+        going.as_ref().map(|going| going.folder.as_path()).map_err(Clone::clone)
+    }
 }
 
 /// A spec with the settings of this run.
@@ -62,15 +71,19 @@ impl Case {
 
     fn endings(&self) -> &Result<Vec<Ending>, String> {
         self.endings.get_or_init(|| {
-            let story = self.story().map_err(|error| error_chain(&error))?;
+            let folder = self.home.run_folder()?.join(&self.spec.id);
+            let story = self.story(folder).map_err(|error| error_chain(&error))?;
             Ok(account(&self.spec, self.level, &story))
         })
     }
 
     /// Runs the spec, or waits for the process that does, and reads what it left.
-    fn story(&self) -> Result<Story, FolderError> {
-        let run = self.home.out.start(&self.home.key)?;
-        let folder = Folder::create(run.join(&self.spec.id))?;
+    fn story(&self, folder: PathBuf) -> Result<Story, FolderError> {
+        if !self.home.shared {
+            // Somebody gave this run the name of an earlier one: what that one found is not ours.
+            let _ = std::fs::remove_dir_all(&folder);
+        }
+        let folder = Folder::create(folder)?;
         let _held = folder.lock()?;
         // A retry of nextest is a new attempt at the same run; everything else that was started is not repeated.
         let retry = std::env::var("NEXTEST_ATTEMPT").is_ok_and(|attempt| attempt != "1");

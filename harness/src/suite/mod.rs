@@ -38,11 +38,13 @@ pub struct Suite {
 impl Suite {
     /// A suite over the specs and the fixtures in these two folders of `root`.
     ///
-    /// `PARITY_FIXTURES` names another fixture root, for sets that are too large for the repository.
+    /// `PARITY_FIXTURES` names another fixture root, from `root`, for sets that are too large for the repository.
     pub fn new(root: impl AsRef<Path>, specs: impl AsRef<Path>, fixtures: impl AsRef<Path>) -> Self {
         let root = root.as_ref().canonicalize().unwrap_or_else(|_| root.as_ref().to_owned());
-        let fixture_root =
-            std::env::var_os("PARITY_FIXTURES").map_or_else(|| root.join(fixtures), PathBuf::from);
+        let fixture_root = match std::env::var_os("PARITY_FIXTURES") {
+            Some(other) => root.join(other),
+            None => root.join(fixtures),
+        };
         Self { spec_root: root.join(specs), fixture_root, root, ports: BTreeMap::new() }
     }
 

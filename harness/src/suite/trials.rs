@@ -10,7 +10,7 @@ use super::case::{Case, Home};
 use super::settings::{Require, Settings};
 use crate::near::did_you_mean;
 use crate::report::{ladder, trial_text};
-use crate::run::{FIXTURE, Out, SPEC, Verdict, WEIGHTS, key};
+use crate::run::{FIXTURE, Out, SPEC, Verdict, WEIGHTS, key, trial_names};
 use crate::spec::{Host, Spec, SpecError, Specs};
 
 /// Lists or runs the trials that `arguments` select.
@@ -63,6 +63,7 @@ impl Trials {
             out: Out::of(&suite.root),
             key: key(),
             shared: std::env::var_os("NEXTEST_RUN_ID").is_some(),
+            going: std::sync::OnceLock::new(),
         });
         let found = load(suite, arguments);
         if found.specs.is_empty() && found.broken.is_empty() {
@@ -91,10 +92,7 @@ impl Trials {
     /// Adds every trial of a case, ignored if there is a reason.
     fn add(&mut self, case: Arc<Case>, ignored: Option<String>) {
         let spec = &case.spec;
-        let checkpoints = spec.checkpoints.iter().filter(|checkpoint| checkpoint.level <= case.level);
-        let mut names: Vec<String> = checkpoints.map(|checkpoint| checkpoint.name.clone()).collect();
-        names.extend(spec.needs_fixtures().then(|| FIXTURE.to_owned()));
-        names.extend(spec.weights.is_some().then(|| WEIGHTS.to_owned()));
+        let mut names = trial_names(spec, case.level);
         names.extend(case.unusable.is_some().then(|| SPEC.to_owned()));
         for name in names {
             let full = format!("{}::{name}", spec.id);
@@ -144,11 +142,12 @@ struct Found {
     unreadable: Option<SpecError>,
 }
 
-/// With `--exact` only the one spec is parsed, which is what keeps a process a test cheap.
+/// With `--exact` only the one spec is parsed, which is what keeps a process a test cheap. What is wrong with a file
+/// is known only when all are looked at, as the list was made.
 fn load(suite: &Suite, arguments: &Arguments) -> Found {
     let one = arguments.filter.as_deref().filter(|_| arguments.exact && !arguments.list);
     match one.and_then(|name| name.split_once("::")) {
-        Some((id, _)) if id != "parity" => match Specs::load_one(&suite.spec_root, id) {
+        Some((id, name)) if id != "parity" && name != SPEC => match Specs::load_one(&suite.spec_root, id) {
             Ok(spec) => Found { specs: vec![spec], broken: Vec::new(), unreadable: None },
             Err(error) => Found { specs: Vec::new(), broken: vec![*error], unreadable: None },
         },

@@ -35,14 +35,16 @@ pub fn drive<T>(driver: Box<dyn Driver>, port: impl FnOnce() -> T) -> (T, Option
         fn drop(&mut self) {
             DRIVEN.set(false);
             PATH.take();
+            DRIVER.take();
         }
     }
     DRIVER.replace(Some(driver));
     DRIVEN.set(true);
     let quiet = Quiet;
     let result = port();
+    let driver = DRIVER.take();
     drop(quiet);
-    (result, DRIVER.take())
+    (result, driver)
 }
 
 #[inline]
@@ -140,7 +142,7 @@ mod tests {
                 panic!("planted")
             })
         }));
-        assert!(caught.is_err() && !is_driven());
+        assert!(caught.is_err() && !is_driven() && DRIVER.take().is_none());
         assert_eq!(value(&tap("x", Array::from_f32(7.0)).unwrap()), 7.0);
     }
 }
