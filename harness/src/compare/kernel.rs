@@ -68,7 +68,8 @@ pub(super) struct Rechecked {
 
 /// A float whose blocks are measured fast.
 pub(super) trait Fast: Copy {
-    /// Whether [`Fast::measure`] leaves out the line of the relative distance, and the bits tell a bound on it instead.
+    /// Whether it has 16 bits: distances are then rounded to float32, and [`Fast::measure`] leaves out the line of the
+    /// relative distance, the bits telling a bound on it instead.
     const NARROW: bool = true;
     /// The value; only finite ones come back right.
     fn widen(self) -> f32;
@@ -187,13 +188,17 @@ impl<T: Fast> NullaryFnOnce for Recheck<'_, T> {
         // Numbers from zero up are in the order of their bits, and integers may be reordered into vectors.
         let (mut max_rel, mut max_used, mut outside) = (0i64, 0i64, 0i64);
         for (&e, &a) in self.e.iter().zip(self.a) {
-            let (e, a) = (f64::from(e.widen()), f64::from(a.widen()));
-            let (distance, magnitude) = ((a - e).abs(), e.abs());
+            let (e, a) = (e.widen(), a.widen());
+            let rounded = f64::from((a - e).abs());
+            let exact = (f64::from(a) - f64::from(e)).abs();
+            // As [`super::element::Element`] has it: what is measured is rounded, what is judged is not.
+            let distance = if T::NARROW { rounded } else { exact };
+            let magnitude = f64::from(e).abs();
             let bound = self.atol + self.rtol * magnitude;
             let used = if distance > 0.0 { distance / bound } else { 0.0 };
             max_rel = max_rel.max((distance / (magnitude + REL_GUARD)).to_bits() as i64);
             max_used = max_used.max(used.to_bits() as i64);
-            outside = outside.wrapping_add(i64::from(distance > bound));
+            outside = outside.wrapping_add(i64::from(exact > bound));
         }
         Rechecked {
             max_rel: f64::from_bits(max_rel as u64),

@@ -56,8 +56,10 @@ pub struct Stats {
     pub first: Vec<Value>,
 }
 
-/// An actual against its golden. Distances are `|actual - expected|` in float64 and taken over pairs that are finite on
-/// both sides; sums, means and what is made of them leave out pairs whose golden is at or above 1e30 in magnitude.
+/// An actual against its golden. Distances are `|actual - expected|`, rounded to float64 (to float32 for 16-bit floats),
+/// and taken over pairs that are finite on both sides; sums, means and what is made of them leave out pairs whose golden
+/// is at or above 1e30 in magnitude. Sums of 16-bit floats are partly made in float32 and good to about 1 in 1e7, all
+/// others to float64. The verdict rests on none of these roundings but the noise gate's.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
     /// Elements outside the gate, those that are not finite and do not agree among them; absent without a gate. A
