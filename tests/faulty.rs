@@ -64,12 +64,17 @@ const FAULTS: &[(&str, Fault)] = &[
     ("mlx_error", |name, x| {
         Ok(if name == "out" { x.matmul(Array::from_slice(&[1f32; 3], &[3]))? } else { x })
     }),
-    ("panic", |name, x| if name == "out" { panic!("planted panic") } else { Ok(x) }),
+    ("panic", |name, x| {
+        assert_ne!(name, "out", "planted panic");
+        Ok(x)
+    }),
     ("abort", |name, x| if name == "out" { std::process::abort() } else { Ok(x) }),
     ("exit", |name, x| if name == "out" { std::process::exit(7) } else { Ok(x) }),
     ("hang", |name, x| {
-        while name == "out" {
-            std::thread::sleep(std::time::Duration::from_millis(50));
+        if name == "out" {
+            loop {
+                std::thread::sleep(std::time::Duration::from_millis(50));
+            }
         }
         Ok(x)
     }),

@@ -1,5 +1,6 @@
 //! What `cargo xtask setup` says on machines that lack something, played by small scripts in place of the real tools.
 #![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 use half::{bf16, f16};
 
 use super::bound::IntegerBound;
-use super::kernel::{self, BLOCK, Limits, Measured, Rechecked};
+use super::kernel::{self, BLOCK, Fast, Limits, Measured, Rechecked};
 use super::number::Value;
 
 /// A tolerance, ready for floats and for integers.
@@ -130,12 +130,18 @@ macro_rules! fast {
     };
 }
 
+/// The value, without a library call for those that are finite.
+#[inline(always)]
+fn narrow_number<T: Fast + Into<f64>>(x: T) -> f64 {
+    if x.is_finite() { f64::from(x.widen()) } else { x.into() }
+}
+
 macro_rules! narrow {
     ($type:ty, $normal:expr) => {
-        float!($type, u16, i16, $normal, |x: $type| f64::from(x.to_f32()), {
+        float!($type, u16, i16, $normal, narrow_number, {
             #[inline(always)]
             fn distance(self, actual: Self) -> f64 {
-                f64::from((actual.to_f32() - self.to_f32()).abs())
+                f64::from((actual.widen() - self.widen()).abs())
             }
             fn within(self, actual: Self, tolerance: &Tolerance) -> bool {
                 (actual.number() - self.number()).abs() <= tolerance.bound(self.magnitude())

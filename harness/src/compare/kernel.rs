@@ -1,8 +1,7 @@
 //! The fast tier: whole blocks of float32, bfloat16 or float16 at about the speed of memory.
 //!
 //! A block is read from memory once, by the loop that makes the sums ([`super::lanes`]); the loop over its bits
-//! ([`super::bits`]) then finds it in the first-level cache. What is costly and rare is not done there at all: the
-//! loops only tell whether a block *could* hold an element that is outside, or worse than the worst so far. Only such
+//! ([`super::bits`]) then finds it in the cache. What is costly and rare is not done there at all: the loops only tell whether a block *could* hold an element that is outside, or worse than the worst so far. Only such
 //! a block is gone through once more, by [`recheck`], with a division for each element; and only where that finds
 //! something worse does [`super::tally`] go looking for its place.
 //!
@@ -14,10 +13,10 @@ use pulp::{Arch, NullaryFnOnce};
 
 use super::REL_GUARD;
 use super::bits::{self, Places};
-use super::lanes::{Block, Excess, Narrow, Sums, Words};
+use super::lanes::{Block, Excess, Narrow, Sums};
 
-/// Elements in a block: two blocks of float32 fill half of a small first-level cache.
-pub(super) const BLOCK: usize = 2048;
+/// Elements in a block: enough that what is done once a block does not count, few enough to stay in a small cache.
+pub(super) const BLOCK: usize = 4096;
 
 /// `offset + slope * |expected|`: a distance above it has to be looked at.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -69,20 +68,31 @@ pub(super) struct Rechecked {
 
 /// A float whose blocks are measured fast.
 pub(super) trait Fast: Copy {
+    /// Whether it has 16 bits: distances are then rounded to float32, and [`Fast::measure`] leaves out the line of the
+    /// relative distance, the bits telling a bound on it instead.
+    const NARROW: bool = true;
     /// The value; only finite ones come back right.
     fn widen(self) -> f32;
+    fn is_finite(self) -> bool;
     /// Sums and places; no places when an element is not finite or too large, and then the sums mean nothing.
     fn measure(e: &[Self; BLOCK], a: &[Self; BLOCK], slopes: [f32; 2]) -> (Sums, Excess, Option<Places>);
 }
 
 impl Fast for f32 {
+    const NARROW: bool = false;
     #[inline(always)]
     fn widen(self) -> f32 {
         self
     }
+    #[inline(always)]
+    fn is_finite(self) -> bool {
+        Self::is_finite(self)
+    }
     fn measure(e: &[Self; BLOCK], a: &[Self; BLOCK], slopes: [f32; 2]) -> (Sums, Excess, Option<Places>) {
         let (sums, excess, scan) = Arch::new().dispatch(Block { e, a, slopes });
-        (sums, excess, bits::f32_places(&scan, e, a))
+        // A NaN anywhere is a NaN in a sum.
+        let finite = sums.expected.is_finite() && sums.actual.is_finite();
+        (sums, excess, bits::f32_places(&scan, e, a).filter(|_| finite))
     }
 }
 
@@ -91,9 +101,12 @@ impl Fast for bf16 {
     fn widen(self) -> f32 {
         Self::low(self.to_bits().into())
     }
+    #[inline(always)]
+    fn is_finite(self) -> bool {
+        Self::is_finite(self)
+    }
     fn measure(e: &[Self; BLOCK], a: &[Self; BLOCK], slopes: [f32; 2]) -> (Sums, Excess, Option<Places>) {
-        let mut copies = [[0; BLOCK / 2]; 2];
-        let (sums, excess, scan) = Arch::new().dispatch(Words::new(&Block { e, a, slopes }, &mut copies));
+        let (sums, excess, scan) = Block { e, a, slopes }.measure_narrow();
         (sums, excess, bits::bf16_places(&scan, e, a))
     }
 }
@@ -103,9 +116,12 @@ impl Fast for f16 {
     fn widen(self) -> f32 {
         Self::low(self.to_bits().into())
     }
+    #[inline(always)]
+    fn is_finite(self) -> bool {
+        Self::is_finite(self)
+    }
     fn measure(e: &[Self; BLOCK], a: &[Self; BLOCK], slopes: [f32; 2]) -> (Sums, Excess, Option<Places>) {
-        let mut copies = [[0; BLOCK / 2]; 2];
-        let (sums, excess, scan) = Arch::new().dispatch(Words::new(&Block { e, a, slopes }, &mut copies));
+        let (sums, excess, scan) = Block { e, a, slopes }.measure_narrow();
         (sums, excess, bits::f16_places(&scan, e, a))
     }
 }
@@ -115,13 +131,41 @@ pub(super) fn measure<T: Fast>(e: &[T; BLOCK], a: &[T; BLOCK], limits: &Limits) 
     let gate = limits.gate.unwrap_or_default();
     let (sums, excess, places) = T::measure(e, a, [gate.low_slope(), limits.relative.low_slope()]);
     let places = places?;
+    let relative = if T::NARROW {
+        let slope = limits.relative.low_slope();
+        places.rel_bound > limits.relative.slope
+            && limits.relative.below(Arch::new().dispatch(Above { e, a, slope }))
+    } else {
+        limits.relative.below(excess.relative)
+    };
     // A line through the origin leaves no room for the rounding of the smallest products.
     let at_origin = |line: Line| line.offset < 1e-30;
     let tiny = places.has_tiny && (limits.gate.is_some_and(at_origin) || at_origin(limits.relative));
-    let above = limits.gate.is_some_and(|gate| gate.below(excess.gate))
-        || limits.relative.below(excess.relative)
-        || tiny && sums.max_distance > 0.0;
-    Some(Measured { sums, places, above })
+    let gate = limits.gate.is_some_and(|gate| gate.below(excess.gate));
+    Some(Measured { sums, places, above: gate || relative || tiny && sums.max_distance > 0.0 })
+}
+
+struct Above<'a, T> {
+    e: &'a [T; BLOCK],
+    a: &'a [T; BLOCK],
+    slope: f32,
+}
+
+impl<T: Fast> NullaryFnOnce for Above<'_, T> {
+    /// The largest `distance - slope * |expected|`, or something below zero when there is none from zero up.
+    type Output = f32;
+
+    #[inline(always)]
+    fn call(self) -> f32 {
+        // As integers with a sign, the bits of floats from zero up are in their order and above those of all others; and
+        // integers may be reordered into vectors.
+        let mut most = i32::MIN;
+        for (&e, &a) in self.e.iter().zip(self.a) {
+            let (e, a) = (e.widen(), a.widen());
+            most = most.max(((a - e).abs() - self.slope * e.abs()).to_bits() as i32);
+        }
+        f32::from_bits(most as u32)
+    }
 }
 
 /// Goes through a block of finite elements once more, under the bound `atol + rtol * |expected|`.
@@ -144,13 +188,17 @@ impl<T: Fast> NullaryFnOnce for Recheck<'_, T> {
         // Numbers from zero up are in the order of their bits, and integers may be reordered into vectors.
         let (mut max_rel, mut max_used, mut outside) = (0i64, 0i64, 0i64);
         for (&e, &a) in self.e.iter().zip(self.a) {
-            let (e, a) = (f64::from(e.widen()), f64::from(a.widen()));
-            let (distance, magnitude) = ((a - e).abs(), e.abs());
+            let (e, a) = (e.widen(), a.widen());
+            let rounded = f64::from((a - e).abs());
+            let exact = (f64::from(a) - f64::from(e)).abs();
+            // As [`super::element::Element`] has it: what is measured is rounded, what is judged is not.
+            let distance = if T::NARROW { rounded } else { exact };
+            let magnitude = f64::from(e).abs();
             let bound = self.atol + self.rtol * magnitude;
             let used = if distance > 0.0 { distance / bound } else { 0.0 };
             max_rel = max_rel.max((distance / (magnitude + REL_GUARD)).to_bits() as i64);
             max_used = max_used.max(used.to_bits() as i64);
-            outside = outside.wrapping_add(i64::from(distance > bound));
+            outside = outside.wrapping_add(i64::from(exact > bound));
         }
         Rechecked {
             max_rel: f64::from_bits(max_rel as u64),

@@ -9,9 +9,9 @@ use std::marker::PhantomData;
 
 use bytemuck::{Pod, cast, cast_ref};
 use half::{bf16, f16};
-use pulp::{Simd, WithSimd};
+use pulp::{Arch, Simd, WithSimd};
 
-use super::bits::Scan;
+use super::bits::{Scan, WideScan};
 use super::kernel::BLOCK;
 
 /// So many elements go through each loop in turn. Memory is read by the first of them only, and fetched ahead while the
@@ -19,7 +19,7 @@ use super::kernel::BLOCK;
 pub(super) const STAGE: usize = 256;
 /// So many words hold as many 16-bit floats.
 const WORDS: usize = STAGE / 2;
-/// So many pairs of vectors of 16-bit floats are added up in float32, before float64 takes over.
+/// So many vectors of words of two 16-bit floats are added up in float32, before float64 takes over.
 const RUN: usize = 8;
 
 /// Sums over a block, and the largest distance.
@@ -47,14 +47,11 @@ pub(super) struct Excess {
 
 /// A 16-bit float, two of which lie in a 32-bit word. Only finite ones come back right.
 pub(super) trait Narrow: Pod {
-    /// Whether unpacking twice costs less than storing what was unpacked once.
-    const UNPACKS_FAST: bool;
     fn low(word: u32) -> f32;
     fn high(word: u32) -> f32;
 }
 
 impl Narrow for bf16 {
-    const UNPACKS_FAST: bool = true;
     #[inline(always)]
     fn low(word: u32) -> f32 {
         f32::from_bits(word << 16)
@@ -66,7 +63,6 @@ impl Narrow for bf16 {
 }
 
 impl Narrow for f16 {
-    const UNPACKS_FAST: bool = false;
     #[inline(always)]
     fn low(word: u32) -> f32 {
         Self::high(word << 16)
@@ -88,66 +84,64 @@ pub(super) struct Block<'a, T> {
 }
 
 impl WithSimd for Block<'_, f32> {
-    type Output = (Sums, Excess, Scan<u32, i32>);
+    type Output = (Sums, Excess, WideScan);
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> Self::Output {
-        let (mut lanes, mut scan) = (Lanes::new(simd, self.slopes), Scan::<u32, i32>::default());
+        let (mut lanes, mut extremes) = (Lanes::new(simd, self.slopes), Extremes::new(simd));
         for (e, a) in self.e.as_chunks::<STAGE>().0.iter().zip(self.a.as_chunks::<STAGE>().0) {
             lanes.add(e, a);
-            scan.add(cast_ref(e), cast_ref(a));
+            extremes.add(e, a);
         }
         let (sums, excess) = lanes.finish();
-        (sums, excess, scan)
+        (sums, excess, extremes.finish())
     }
 }
 
 /// A block of 16-bit floats, two in a word.
-pub(super) struct Words<'a, T> {
+struct Words<'a, T> {
     e: &'a [u32; BLOCK / 2],
     a: &'a [u32; BLOCK / 2],
     slopes: [f32; 2],
     narrow: PhantomData<T>,
 }
 
-impl<'a, T: Narrow> Words<'a, T> {
-    /// Words need twice the alignment of what they hold; where it is not there, as in the middle of some files, the
-    /// copies have it.
-    pub(super) fn new(block: &Block<'a, T>, [copy_e, copy_a]: &'a mut [[u32; BLOCK / 2]; 2]) -> Self {
-        let Block { e, a, slopes } = *block;
-        Self { e: as_words(e, copy_e), a: as_words(a, copy_a), slopes, narrow: PhantomData }
+impl<T: Narrow> Block<'_, T> {
+    /// Sums and scans a block of 16-bit floats.
+    pub(super) fn measure_narrow(&self) -> (Sums, Excess, Scan) {
+        match (as_words(self.e), as_words(self.a)) {
+            (Some(e), Some(a)) => self.measure_words(e, a),
+            _ => self.measure_copies(),
+        }
+    }
+
+    fn measure_words(&self, e: &[u32; BLOCK / 2], a: &[u32; BLOCK / 2]) -> (Sums, Excess, Scan) {
+        Arch::new().dispatch(Words::<T> { e, a, slopes: self.slopes, narrow: PhantomData })
+    }
+
+    /// Words need twice the alignment of what they hold. Where it is not there, as in the middle of some files, copies
+    /// have it. Kept apart, since making room for them takes time.
+    #[cold]
+    fn measure_copies(&self) -> (Sums, Excess, Scan) {
+        let (mut e, mut a) = ([0u32; BLOCK / 2], [0u32; BLOCK / 2]);
+        bytemuck::cast_slice_mut::<u32, T>(&mut e).copy_from_slice(self.e);
+        bytemuck::cast_slice_mut::<u32, T>(&mut a).copy_from_slice(self.a);
+        self.measure_words(&e, &a)
     }
 }
 
-fn as_words<'a, T: Narrow>(block: &'a [T; BLOCK], copy: &'a mut [u32; BLOCK / 2]) -> &'a [u32; BLOCK / 2] {
-    match bytemuck::try_cast_slice::<T, u32>(block).ok().and_then(<[u32]>::as_array) {
-        Some(words) => words,
-        None => {
-            bytemuck::cast_slice_mut::<u32, T>(copy).copy_from_slice(block);
-            copy
-        }
-    }
+fn as_words<T: Narrow>(block: &[T; BLOCK]) -> Option<&[u32; BLOCK / 2]> {
+    bytemuck::try_cast_slice::<T, u32>(block).ok()?.as_array()
 }
 
 impl<T: Narrow> WithSimd for Words<'_, T> {
-    type Output = (Sums, Excess, Scan<u16, i16>);
+    type Output = (Sums, Excess, Scan);
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> Self::Output {
-        let (mut lanes, mut scan) = (Lanes::new(simd, self.slopes), Scan::<u16, i16>::default());
-        let (mut wide_e, mut wide_a) = ([0.0; STAGE], [0.0; STAGE]);
+        let (mut lanes, mut scan) = (Lanes::new(simd, self.slopes), Scan::default());
         for (e, a) in self.e.as_chunks::<WORDS>().0.iter().zip(self.a.as_chunks::<WORDS>().0) {
-            if T::UNPACKS_FAST {
-                let (e, a) = (Packed::<S, T>::new(e), Packed::<S, T>::new(a));
-                lanes.add_narrow(e, a);
-                lanes.add_narrow_distances(e, a);
-            } else {
-                unpack_all::<T>(e, &mut wide_e);
-                unpack_all::<T>(a, &mut wide_a);
-                let (e, a) = (Unpacked::<S>::new(&wide_e), Unpacked::<S>::new(&wide_a));
-                lanes.add_narrow(e, a);
-                lanes.add_narrow_distances(e, a);
-            }
+            lanes.add_words::<T>(e, a);
             scan.add(cast_ref(e), cast_ref(a));
         }
         let (sums, excess) = lanes.finish();
@@ -216,59 +210,39 @@ impl<S: Simd> Lanes<S> {
         }
     }
 
-    /// Adds 16-bit floats: a run of vectors in float32, and their sums in float64.
+    /// Adds words of two 16-bit floats each: a run of vectors in float32, and their sums in float64. How far they are
+    /// above the line of the relative distance is not looked at, for want of registers.
     #[inline(always)]
-    fn add_narrow(&mut self, e: impl Pairs<S>, a: impl Pairs<S>) {
-        let simd = self.simd;
-        for start in (0..e.len()).step_by(RUN) {
-            let ([e0, e1], [a0, a1]) = (e.get(start), a.get(start));
-            let (mut sum_e, mut sum_a) = (simd.add_f32s(e0, e1), simd.add_f32s(a0, a1));
-            let (mut squares_e, mut squares_e1) = (simd.mul_f32s(e0, e0), simd.mul_f32s(e1, e1));
-            let (mut squares_a, mut squares_a1) = (simd.mul_f32s(a0, a0), simd.mul_f32s(a1, a1));
-            for i in 1..RUN {
-                let ([e0, e1], [a0, a1]) = (e.get(start + i), a.get(start + i));
-                sum_e = simd.add_f32s(sum_e, simd.add_f32s(e0, e1));
-                sum_a = simd.add_f32s(sum_a, simd.add_f32s(a0, a1));
-                squares_e = simd.mul_add_e_f32s(e0, e0, squares_e);
-                squares_e1 = simd.mul_add_e_f32s(e1, e1, squares_e1);
-                squares_a = simd.mul_add_e_f32s(a0, a0, squares_a);
-                squares_a1 = simd.mul_add_e_f32s(a1, a1, squares_a1);
+    fn add_words<T: Narrow>(&mut self, e: &[u32; WORDS], a: &[u32; WORDS]) {
+        let (simd, zero) = (self.simd, self.simd.splat_f32s(0.0));
+        let (mut above, mut max) = (self.excess[0], self.max_narrow);
+        let (e, a) = (S::as_simd_u32s(e).0.as_chunks::<RUN>().0, S::as_simd_u32s(a).0.as_chunks::<RUN>().0);
+        for (e, a) in e.iter().zip(a) {
+            let (mut sum_e, mut sum_a, mut sum_d) = (zero, zero, zero);
+            let (mut squares_e, mut squares_a, mut squares_d) = (zero, zero, zero);
+            for (&e, &a) in e.iter().zip(a) {
+                let (e, a) = (unpack::<S, T>(e), unpack::<S, T>(a));
+                for i in 0..2 {
+                    let d = simd.and_f32s(simd.sub_f32s(a[i], e[i]), self.magnitude);
+                    sum_e = simd.add_f32s(sum_e, e[i]);
+                    sum_a = simd.add_f32s(sum_a, a[i]);
+                    sum_d = simd.add_f32s(sum_d, d);
+                    squares_e = simd.mul_add_e_f32s(e[i], e[i], squares_e);
+                    squares_a = simd.mul_add_e_f32s(a[i], a[i], squares_a);
+                    squares_d = simd.mul_add_e_f32s(d, d, squares_d);
+                    max = simd.max_f32s(max, d);
+                    let magnitude = simd.and_f32s(e[i], self.magnitude);
+                    above = simd.max_f32s(above, simd.mul_add_e_f32s(self.slopes[0], magnitude, d));
+                }
             }
             self.expected = add_wide(simd, self.expected, sum_e);
             self.actual = add_wide(simd, self.actual, sum_a);
-            self.expected_squares =
-                add_wide(simd, self.expected_squares, simd.add_f32s(squares_e, squares_e1));
-            self.actual_squares = add_wide(simd, self.actual_squares, simd.add_f32s(squares_a, squares_a1));
+            self.distances = add_wide(simd, self.distances, sum_d);
+            self.expected_squares = add_wide(simd, self.expected_squares, squares_e);
+            self.actual_squares = add_wide(simd, self.actual_squares, squares_a);
+            self.distance_squares = add_wide(simd, self.distance_squares, squares_d);
         }
-    }
-
-    /// Adds the distances between 16-bit floats, and looks how far they are above either line. A loop of its own: all
-    /// accumulators at once do not fit into registers, and one that goes through memory is waited for.
-    #[inline(always)]
-    fn add_narrow_distances(&mut self, e: impl Pairs<S>, a: impl Pairs<S>) {
-        let (simd, zero) = (self.simd, self.simd.splat_f32s(0.0));
-        let (magnitude, [gate, relative]) = (self.magnitude, self.slopes);
-        let ([mut above_gate, mut above_relative], mut max) = (self.excess, self.max_narrow);
-        for start in (0..e.len()).step_by(RUN) {
-            let (mut sum, mut squares, mut squares1) = (zero, zero, zero);
-            for i in start..start + RUN {
-                let ([e0, e1], [a0, a1]) = (e.get(i), a.get(i));
-                let d0 = simd.and_f32s(simd.sub_f32s(a0, e0), magnitude);
-                let d1 = simd.and_f32s(simd.sub_f32s(a1, e1), magnitude);
-                sum = simd.add_f32s(sum, simd.add_f32s(d0, d1));
-                squares = simd.mul_add_e_f32s(d0, d0, squares);
-                squares1 = simd.mul_add_e_f32s(d1, d1, squares1);
-                max = simd.max_f32s(max, simd.max_f32s(d0, d1));
-                let (e0, e1) = (simd.and_f32s(e0, magnitude), simd.and_f32s(e1, magnitude));
-                above_gate = simd.max_f32s(above_gate, simd.mul_add_e_f32s(gate, e0, d0));
-                above_gate = simd.max_f32s(above_gate, simd.mul_add_e_f32s(gate, e1, d1));
-                above_relative = simd.max_f32s(above_relative, simd.mul_add_e_f32s(relative, e0, d0));
-                above_relative = simd.max_f32s(above_relative, simd.mul_add_e_f32s(relative, e1, d1));
-            }
-            self.distances = add_wide(simd, self.distances, sum);
-            self.distance_squares = add_wide(simd, self.distance_squares, simd.add_f32s(squares, squares1));
-        }
-        (self.excess, self.max_narrow) = ([above_gate, above_relative], max);
+        (self.excess[0], self.max_narrow) = (above, max);
     }
 
     #[inline(always)]
@@ -289,80 +263,62 @@ impl<S: Simd> Lanes<S> {
     }
 }
 
-/// 16-bit floats as pairs of vectors of float32, in an order that does not matter.
-trait Pairs<S: Simd>: Copy {
-    fn len(self) -> usize;
-    fn get(self, index: usize) -> [S::f32s; 2];
+/// What a [`WideScan`] holds, in lanes.
+struct Extremes<S: Simd> {
+    simd: S,
+    min: [S::f32s; 2],
+    max: [S::f32s; 2],
+    bits_apart: S::u32s,
+    equal: S::u32s,
+    least: S::u32s,
 }
 
-/// Two in a word, unpacked when they are asked for.
-struct Packed<'a, S: Simd, T>(&'a [S::u32s], PhantomData<T>);
-
-impl<'a, S: Simd, T> Packed<'a, S, T> {
+impl<S: Simd> Extremes<S> {
     #[inline(always)]
-    fn new(words: &'a [u32; WORDS]) -> Self {
-        Self(S::as_simd_u32s(words).0, PhantomData)
+    fn new(simd: S) -> Self {
+        Self {
+            simd,
+            min: [simd.splat_f32s(f32::INFINITY); 2],
+            max: [simd.splat_f32s(f32::NEG_INFINITY); 2],
+            bits_apart: simd.splat_u32s(0),
+            equal: simd.splat_u32s(0),
+            least: simd.splat_u32s(u32::MAX),
+        }
     }
-}
 
-impl<S: Simd, T> Clone for Packed<'_, S, T> {
     #[inline(always)]
-    fn clone(&self) -> Self {
-        *self
+    fn add(&mut self, e: &[f32; STAGE], a: &[f32; STAGE]) {
+        let simd = self.simd;
+        let (magnitude, one) = (simd.splat_u32s(u32::MAX >> 1), simd.splat_u32s(1));
+        for (&e, &a) in S::as_simd_f32s(e).0.iter().zip(S::as_simd_f32s(a).0) {
+            self.min = [simd.min_f32s(self.min[0], e), simd.min_f32s(self.min[1], a)];
+            self.max = [simd.max_f32s(self.max[0], e), simd.max_f32s(self.max[1], a)];
+            let equal = simd.select_u32s(simd.equal_f32s(e, a), one, simd.splat_u32s(0));
+            self.equal = simd.add_u32s(self.equal, equal);
+            let (e, a) = (simd.transmute_u32s_f32s(e), simd.transmute_u32s_f32s(a));
+            let apart = simd.min_u32s(simd.sub_u32s(e, a), simd.sub_u32s(a, e));
+            self.bits_apart = simd.max_u32s(self.bits_apart, apart);
+            let (e, a) = (simd.and_u32s(e, magnitude), simd.and_u32s(a, magnitude));
+            let least = simd.min_u32s(simd.sub_u32s(e, one), simd.sub_u32s(a, one));
+            self.least = simd.min_u32s(self.least, least);
+        }
     }
-}
 
-impl<S: Simd, T> Copy for Packed<'_, S, T> {}
-
-impl<S: Simd, T: Narrow> Pairs<S> for Packed<'_, S, T> {
     #[inline(always)]
-    fn len(self) -> usize {
-        self.0.len()
-    }
-    #[inline(always)]
-    fn get(self, index: usize) -> [S::f32s; 2] {
-        unpack::<S, T>(self.0[index])
-    }
-}
-
-/// Unpacked before.
-struct Unpacked<'a, S: Simd>(&'a [[S::f32s; 2]]);
-
-impl<'a, S: Simd> Unpacked<'a, S> {
-    #[inline(always)]
-    fn new(floats: &'a [f32; STAGE]) -> Self {
-        Self(S::as_simd_f32s(floats).0.as_chunks().0)
-    }
-}
-
-impl<S: Simd> Clone for Unpacked<'_, S> {
-    #[inline(always)]
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<S: Simd> Copy for Unpacked<'_, S> {}
-
-impl<S: Simd> Pairs<S> for Unpacked<'_, S> {
-    #[inline(always)]
-    fn len(self) -> usize {
-        self.0.len()
-    }
-    #[inline(always)]
-    fn get(self, index: usize) -> [S::f32s; 2] {
-        self.0[index]
+    fn finish(self) -> WideScan {
+        let simd = self.simd;
+        WideScan {
+            min: [simd.reduce_min_f32s(self.min[0]), simd.reduce_min_f32s(self.min[1])],
+            max: [simd.reduce_max_f32s(self.max[0]), simd.reduce_max_f32s(self.max[1])],
+            bits_apart: join::<S>(self.bits_apart, u32::max),
+            equal: join::<S>(self.equal, u32::wrapping_add),
+            least: join::<S>(self.least, u32::min),
+        }
     }
 }
 
-/// All low floats, then all high ones.
-#[inline(always)]
-fn unpack_all<T: Narrow>(words: &[u32; WORDS], floats: &mut [f32; STAGE]) {
-    let (low, high) = floats.split_at_mut(WORDS);
-    for (i, &word) in words.iter().enumerate() {
-        low[i] = T::low(word);
-        high[i] = T::high(word);
-    }
+fn join<S: Simd>(lanes: S::u32s, with: fn(u32, u32) -> u32) -> u32 {
+    bytemuck::cast_slice::<S::u32s, u32>(&[lanes]).iter().copied().reduce(with).unwrap_or(0)
 }
 
 #[inline(always)]

@@ -56,8 +56,10 @@ pub struct Stats {
     pub first: Vec<Value>,
 }
 
-/// An actual against its golden. Distances are `|actual - expected|` in float64 and taken over pairs that are finite on
-/// both sides; sums, means and what is made of them leave out pairs whose golden is at or above 1e30 in magnitude.
+/// An actual against its golden. Distances are `|actual - expected|`, rounded to float64 (to float32 for 16-bit floats),
+/// and taken over pairs that are finite on both sides; sums, means and what is made of them leave out pairs whose golden
+/// is at or above 1e30 in magnitude. Sums of 16-bit floats are partly made in float32 and good to about 1 in 1e7, all
+/// others to float64. The verdict rests on none of these roundings but the noise gate's.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
     /// Elements outside the gate, those that are not finite and do not agree among them; absent without a gate. A
@@ -246,7 +248,7 @@ impl Difference {
             used: None,
             times_floor: None,
             worst: worst::<T>(expected, actual, tally, judge),
-            quantiles: Quantiles::new(tally.sample.clone(), stride(expected.len())),
+            quantiles: Quantiles::new(&tally.sample, stride(expected.len())),
         }
     }
 }
@@ -264,20 +266,22 @@ fn worst<T: Element>(expected: &TensorView, actual: &TensorView, tally: &Tally, 
 }
 
 impl Quantiles {
-    fn new(mut sample: Vec<f64>, stride: usize) -> Self {
-        sample.sort_unstable_by(f64::total_cmp);
-        let quantile = |part: f64| {
-            let rank = (part * sample.len() as f64).ceil() as usize;
-            sample.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN)
-        };
-        Self {
-            p50: quantile(0.5),
-            p90: quantile(0.9),
-            p99: quantile(0.99),
-            p99_9: quantile(0.999),
-            sample: sample.len() as u64,
-            stride: stride as u64,
-        }
+    fn new(sample: &[f64], stride: usize) -> Self {
+        // Distances are never below zero, and such floats are in the order of their bits, which are faster to order.
+        let mut bits: Vec<u64> = sample.iter().map(|distance| distance.to_bits()).collect();
+        let (mut rest, mut before) = (&mut bits[..], 0);
+        // What is below a quantile has no part in the next: each is looked for among fewer than the one before.
+        let [p50, p90, p99, p99_9] = [0.5, 0.9, 0.99, 0.999].map(|part: f64| {
+            if rest.is_empty() {
+                return f64::NAN;
+            }
+            let rank = ((part * sample.len() as f64).ceil() as usize).saturating_sub(1) - before;
+            let found = *rest.select_nth_unstable(rank).1;
+            rest = &mut std::mem::take(&mut rest)[rank..];
+            before += rank;
+            f64::from_bits(found)
+        });
+        Self { p50, p90, p99, p99_9, sample: sample.len() as u64, stride: stride as u64 }
     }
 }
 
@@ -316,10 +320,11 @@ mod tests {
 
     #[test]
     fn quantiles_are_distances_that_occur() {
-        let quantiles = Quantiles::new((1..=1000).rev().map(f64::from).collect(), 7);
+        let sample: Vec<f64> = (1..=1000).rev().map(f64::from).collect();
+        let quantiles = Quantiles::new(&sample, 7);
         let found = [quantiles.p50, quantiles.p90, quantiles.p99, quantiles.p99_9];
         assert_eq!(found, [500.0, 900.0, 990.0, 999.0]);
-        assert_eq!(Quantiles::new(vec![3.0], 1).p50, 3.0);
-        assert!(Quantiles::new(Vec::new(), 1).p99.is_nan());
+        assert_eq!(Quantiles::new(&[3.0], 1).p50, 3.0);
+        assert!(Quantiles::new(&[], 1).p99.is_nan());
     }
 }

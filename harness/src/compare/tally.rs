@@ -219,12 +219,24 @@ impl Tally {
         self.max_rel = self.max_rel.max(found.max_rel);
         self.outside += if judge.tolerance.is_some() { found.outside } else { 0 };
         if worse || judge.own_bounds().is_some() && found.max_used > self.least_severity() {
-            for (i, (&e, &a)) in expected.iter().zip(actual).enumerate() {
-                let distance = e.distance(a);
-                if distance > 0.0 {
-                    let (severity, position) = (judge.severity(e, distance), first + i);
-                    self.note(Bad { nonfinite: false, severity, distance, position });
-                }
+            self.seek(expected, actual, first, judge);
+        }
+    }
+
+    /// Looks for elements of a finite block that are among the worst.
+    fn seek<T: Element>(&mut self, expected: &[T; BLOCK], actual: &[T; BLOCK], first: usize, judge: &Judge) {
+        let mut least = self.least_severity();
+        for (i, (&e, &a)) in expected.iter().zip(actual).enumerate() {
+            let distance = e.distance(a);
+            // Few elements get past this, which spares the others a division.
+            let may_be_worse = match judge.own_bounds() {
+                Some(tolerance) => distance > least * (1.0 - 1e-12) * tolerance.bound(e.magnitude()),
+                None => distance > least,
+            };
+            if distance > 0.0 && (may_be_worse || least == f64::INFINITY) {
+                let (severity, position) = (judge.severity(e, distance), first + i);
+                self.note(Bad { nonfinite: false, severity, distance, position });
+                least = self.least_severity();
             }
         }
     }
