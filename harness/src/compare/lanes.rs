@@ -371,3 +371,54 @@ fn unpack<S: Simd, T: Narrow>(words: S::u32s) -> [S::f32s; 2] {
 fn cast_both<A: Pod, B: Pod>([x, y]: [A; 2]) -> [B; 2] {
     [cast(x), cast(y)]
 }
+
+#[cfg(test)]
+mod tests {
+    use pulp::Scalar;
+
+    use super::*;
+
+    fn close(x: &Sums, y: &Sums) {
+        let all = |s: &Sums| {
+            [
+                s.expected,
+                s.actual,
+                s.expected_squares,
+                s.actual_squares,
+                s.distances,
+                s.distance_squares,
+                s.max_distance,
+            ]
+        };
+        for (x, y) in all(x).into_iter().zip(all(y)) {
+            assert!((x - y).abs() <= 1e-6 * x.abs(), "{x} {y}");
+        }
+    }
+
+    #[test]
+    fn a_machine_without_vectors_comes_to_the_same() {
+        let e: [f32; BLOCK] = std::array::from_fn(|i| (i * 37 % 211) as f32 / 64.0 + 0.25);
+        let a: [f32; BLOCK] = std::array::from_fn(|i| e[i] * (1.0 + (i % 7) as f32 * 0.01));
+        let slopes = [0.5, 0.01];
+        let (wide, above, scan) = Arch::new().dispatch(Block { e: &e, a: &a, slopes });
+        let (one, one_above, one_scan) = Block { e: &e, a: &a, slopes }.with_simd(Scalar);
+        close(&wide, &one);
+        assert!(
+            (above.gate - one_above.gate).abs() < 1e-6 && (above.relative - one_above.relative).abs() < 1e-6
+        );
+        assert_eq!(format!("{scan:?}"), format!("{one_scan:?}"));
+
+        let (e, a) = (e.map(f16::from_f32), a.map(f16::from_f32));
+        let (wide, above, scan) = Block { e: &e, a: &a, slopes }.measure_narrow();
+        // Low halves first, as little-endian memory has them.
+        let word = |x: &[f16; BLOCK], i: usize| {
+            u32::from(x[2 * i].to_bits()) | u32::from(x[2 * i + 1].to_bits()) << 16
+        };
+        let (e, a) = (std::array::from_fn(|i| word(&e, i)), std::array::from_fn(|i| word(&a, i)));
+        let words = Words::<f16> { e: &e, a: &a, slopes, narrow: PhantomData };
+        let (one, one_above, one_scan) = words.with_simd(Scalar);
+        close(&wide, &one);
+        assert!((above.gate - one_above.gate).abs() < 1e-6);
+        assert_eq!(format!("{scan:?}"), format!("{one_scan:?}"));
+    }
+}

@@ -150,7 +150,7 @@ pub struct Worst {
     pub used: Option<f64>,
 }
 
-/// Quantiles of distances over every `stride`-th element from the first on, at most 65,536 of them. Each is a distance
+/// Quantiles of distances over every `stride`-th element from the first on, at most 16,384 of them. Each is a distance
 /// that occurs: the smallest one that at least so large a part of the sample does not exceed. NaN without a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Quantiles {

@@ -12,7 +12,7 @@ use super::walk::{self, Blocks};
 use crate::tensor::TensorView;
 
 /// Most elements whose distances are kept for quantiles.
-pub(super) const SAMPLE: usize = 65_536;
+pub(super) const SAMPLE: usize = 16_384;
 
 /// Sums whose last digits depend on the order of blocks; spans are added in that of the elements.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
