@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
+import math
+from decimal import Decimal
 from typing import Any, Mapping
 
 import numpy as np
@@ -19,9 +20,19 @@ def canonical_json(value: Any) -> str:
         return "{" + ",".join(items) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ",".join(canonical_json(item) for item in value) + "]"
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    # Python writes 1e-05 and 1e+16 where Rust writes 1e-5 and 1e16.
-    return re.sub(r"e([+-])0*(\d+)$", lambda m: "e" + m[1].replace("+", "") + m[2], text) if isinstance(value, float) else text
+    if isinstance(value, float):
+        return canonical_float(value)
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def canonical_float(value: float) -> str:
+    """The shortest digits that give the number back, one before the point, and their power of ten: `2.5e-10`."""
+    if not math.isfinite(value):
+        raise ValueError(f"JSON has no number for {value}")
+    sign, digits, exponent = Decimal(repr(value)).as_tuple()
+    text = "".join(map(str, digits)).rstrip("0") or "0"
+    power = 0 if text == "0" else len(digits) - 1 + int(exponent)
+    return f"{'-' if sign else ''}{text[0]}{'.' + text[1:] if len(text) > 1 else ''}e{power}"
 
 
 def made_by_key(reference: str | Mapping[str, Any], script: bytes) -> str:

@@ -77,7 +77,10 @@ def test_the_key_changes_with_the_script_and_with_the_reference() -> None:
 def test_numbers_are_written_as_rust_writes_them() -> None:
     # The other side of this is in harness/src/golden/key.rs.
     value = {"eps": 1e-5, "big": 1e16, "plain": [0.1, 1.0, -2.5e-10, 3, True, None]}
-    assert canonical_json(value) == '{"big":1e16,"eps":1e-5,"plain":[0.1,1.0,-2.5e-10,3,true,null]}'
+    assert canonical_json(value) == '{"big":1e16,"eps":1e-5,"plain":[1e-1,1e0,-2.5e-10,3,true,null]}'
+    assert [canonical_json(x) for x in (0.0, -0.0, 120.0, 1.25e300)] == ["0e0", "-0e0", "1.2e2", "1.25e300"]
+    with pytest.raises(ValueError, match="JSON has no number for nan"):
+        canonical_json(float("nan"))
     assert made_by_key({"script": "x.py", "params": {}}, b"") == made_by_key({"script": "x.py"}, b"")
 
 

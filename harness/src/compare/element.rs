@@ -21,6 +21,7 @@ impl Tolerance {
     }
 
     /// The bound of an element whose golden has that magnitude, with the two roundings that numpy has too.
+    #[inline]
     pub(super) fn bound(&self, magnitude: f64) -> f64 {
         self.atol + self.rtol * magnitude
     }
@@ -48,23 +49,28 @@ pub(super) trait Element: Pod + PartialEq + Send + Sync {
     /// beyond 2^53 are rounded.
     fn number(self) -> f64;
     /// One of the real numbers that make the element.
+    #[inline]
     fn part(self, _part: usize) -> f64 {
         self.number()
     }
     /// The absolute value.
+    #[inline]
     fn magnitude(self) -> f64 {
         self.number().abs()
     }
     /// `|actual - expected|`, rounded once: to float64, or to float32 for 16-bit floats.
     fn distance(self, actual: Self) -> f64;
     /// `|actual - expected| <= atol + rtol * |expected|`, for finite elements, in float64.
+    #[inline]
     fn within(self, actual: Self, tolerance: &Tolerance) -> bool {
         self.distance(actual) <= tolerance.bound(self.magnitude())
     }
     /// How many steps from one representable number to the next lead from one element to the other.
+    #[inline]
     fn ulps(self, _actual: Self) -> u64 {
         0
     }
+    #[inline]
     fn is_subnormal(self) -> bool {
         false
     }
@@ -78,6 +84,7 @@ pub(super) trait Element: Pod + PartialEq + Send + Sync {
     }
 }
 
+#[inline]
 fn float_kind(x: f64) -> Kind {
     match x {
         x if x.is_nan() => Kind::Nan,
@@ -93,6 +100,7 @@ macro_rules! float {
             fn value(self) -> Value {
                 Value::Float(self.number())
             }
+            #[inline]
             fn kind(self) -> Kind {
                 float_kind(self.number())
             }
@@ -143,6 +151,7 @@ macro_rules! narrow {
             fn distance(self, actual: Self) -> f64 {
                 f64::from((actual.widen() - self.widen()).abs())
             }
+            #[inline]
             fn within(self, actual: Self, tolerance: &Tolerance) -> bool {
                 (actual.number() - self.number()).abs() <= tolerance.bound(self.magnitude())
             }
@@ -177,6 +186,7 @@ macro_rules! integer {
             fn value(self) -> Value {
                 i64::try_from(self).map_or(Value::Uint(self as u64), Value::Int)
             }
+            #[inline]
             fn kind(self) -> Kind {
                 Kind::Finite
             }
@@ -215,12 +225,15 @@ impl Element for Bool {
     fn value(self) -> Value {
         Value::Bool(self.0 != 0)
     }
+    #[inline]
     fn kind(self) -> Kind {
         Kind::Finite
     }
+    #[inline]
     fn number(self) -> f64 {
         f64::from(u8::from(self.0 != 0))
     }
+    #[inline]
     fn distance(self, actual: Self) -> f64 {
         f64::from(u8::from(self != actual))
     }
@@ -241,6 +254,7 @@ impl Element for Complex {
     }
     /// As numpy has it, one part that is NaN makes a NaN, and otherwise one infinite part makes an infinity; its sign
     /// is that of the first infinite part.
+    #[inline]
     fn kind(self) -> Kind {
         match (float_kind(self.re.into()), float_kind(self.im.into())) {
             (Kind::Nan, _) | (_, Kind::Nan) => Kind::Nan,
@@ -248,19 +262,24 @@ impl Element for Complex {
             (re, _) => re,
         }
     }
+    #[inline]
     fn number(self) -> f64 {
         f64::from(self.re).hypot(self.im.into())
     }
+    #[inline]
     fn part(self, part: usize) -> f64 {
         f64::from(if part == 0 { self.re } else { self.im })
     }
+    #[inline]
     fn distance(self, actual: Self) -> f64 {
         (f64::from(actual.re) - f64::from(self.re)).hypot(f64::from(actual.im) - f64::from(self.im))
     }
     /// Those of the worse part.
+    #[inline]
     fn ulps(self, actual: Self) -> u64 {
         self.re.ulps(actual.re).max(self.im.ulps(actual.im))
     }
+    #[inline]
     fn is_subnormal(self) -> bool {
         Element::is_subnormal(self.re) || Element::is_subnormal(self.im)
     }

@@ -11,6 +11,7 @@ pub(super) struct Sum {
 }
 
 impl Sum {
+    #[inline]
     pub(super) fn add(&mut self, x: f64) {
         let sum = self.high + x;
         // An infinite sum has no error to keep: `inf - inf` would turn it into NaN.
@@ -22,16 +23,19 @@ impl Sum {
         self.high = sum;
     }
 
+    #[inline]
     pub(super) fn merge(&mut self, other: Self) {
         self.add(other.high);
         self.add(other.low);
     }
 
+    #[inline]
     pub(super) fn value(self) -> f64 {
         if self.high.is_finite() { self.high + self.low } else { self.high }
     }
 
     /// Adds `sign * x * x / n`, where `x` is itself a sum, with the error of the product and of the quotient.
+    #[inline]
     fn add_square_over(&mut self, x: Self, n: f64, sign: f64) {
         let high = x.value();
         let low = if high.is_finite() { (x.high - high) + x.low } else { 0.0 };
@@ -48,6 +52,7 @@ impl Sum {
 
 /// A product and the error of its rounding (Dekker). A fused operation would be a library call on most machines that
 /// this is compiled for. The error is not a number where a factor or the product is above about 1e300.
+#[inline]
 fn product(x: f64, y: f64) -> (f64, f64) {
     let split = |x: f64| {
         let scaled = 134_217_729.0 * x;
@@ -73,6 +78,7 @@ pub(super) struct Moments {
 
 impl Moments {
     /// Adds a block of `count` numbers with that `sum` and that sum of squared distances from their own mean.
+    #[inline]
     pub(super) fn push(&mut self, count: u64, sum: f64, spread: f64) {
         if count == 0 {
             return;
@@ -83,6 +89,7 @@ impl Moments {
         self.between.add_square_over(Sum { high: sum, low: 0.0 }, count as f64, 1.0);
     }
 
+    #[inline]
     pub(super) fn merge(&mut self, other: &Self) {
         self.count += other.count;
         self.sum.merge(other.sum);

@@ -54,6 +54,7 @@ impl Judge {
 }
 
 /// `distance / bound`; 0 when both are 0.
+#[inline]
 fn in_bounds(distance: f64, bound: f64) -> f64 {
     if distance == 0.0 { 0.0 } else { distance / bound }
 }
@@ -100,6 +101,7 @@ impl Default for Side {
 }
 
 impl Side {
+    #[inline]
     pub(super) fn add<T: Element>(&mut self, x: T) {
         match x.kind() {
             Kind::Nan => self.nan += 1,
@@ -114,6 +116,7 @@ impl Side {
         }
     }
 
+    #[inline]
     pub(super) fn extend(&mut self, min: f64, max: f64) {
         self.min = self.min.min(min);
         self.max = self.max.max(max);
