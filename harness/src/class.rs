@@ -39,10 +39,6 @@ pub enum Class {
     Unused,
     /// Weights were missing, never used, or of another shape than the port's.
     Weights,
-    /// The port drew random numbers during its forward pass.
-    Random,
-    /// The stats snapshot of the port changed.
-    Stats,
 }
 
 impl Class {
@@ -64,8 +60,6 @@ impl Class {
             Self::Range => "range",
             Self::Unused => "unused",
             Self::Weights => "weights",
-            Self::Random => "random",
-            Self::Stats => "stats",
         }
     }
 }

@@ -176,7 +176,8 @@ fn a_wheel_with_another_checksum_is_refused_and_not_kept() {
 
 #[test]
 fn help_shows_examples() {
-    for arguments in [&["--help"][..], &["setup", "--help"], &["test", "--help"], &["parity", "--help"]] {
+    for command in ["", "setup", "test", "parity", "lint", "list", "regenerate-fixtures"] {
+        let arguments = [command, "--help"].into_iter().filter(|argument| !argument.is_empty());
         let output = Command::new(env!("CARGO_BIN_EXE_xtask")).args(arguments).output().unwrap();
         let said = String::from_utf8(output.stdout).unwrap();
         assert!(

@@ -54,8 +54,6 @@ fn headline(class: Class) -> &'static str {
         Class::Range => "out of range",
         Class::Unused => "an input is never used",
         Class::Weights => "weights differ",
-        Class::Random => "random numbers were drawn",
-        Class::Stats => "stats changed",
     }
 }
 
