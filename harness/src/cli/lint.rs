@@ -1,6 +1,5 @@
 //! `cargo xtask lint`: whether specs, policies, the schema and fixtures are right, without running anything.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,10 +9,10 @@ use thiserror::Error;
 use super::{CliError, Project, say};
 use crate::atomic::write_atomically;
 use crate::compare::Gate;
-use crate::golden::{ChecksumMemory, FixtureSet, Role};
+use crate::golden::{ChecksumMemory, FixtureSet};
 use crate::report::error_chain;
-use crate::run::{Out, look_at_fixtures};
-use crate::spec::{Checkpoint, Requirement, SCHEMA, Spec, Specs, list::counted, schema_text};
+use crate::run::{Out, discovery, look_at_fixtures};
+use crate::spec::{Requirement, SCHEMA, Spec, Specs, list::counted, schema_text};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
@@ -96,9 +95,9 @@ fn lint(linted: &Linted) -> (String, bool) {
 fn check_specs(linted: &Linted, wrong: &mut Vec<String>) {
     let specs = &linted.specs;
     wrong.extend(specs.unreadable.iter().chain(&specs.broken).map(|error| error.render(linted.colour)));
-    if specs.specs.is_empty() && specs.broken.is_empty() && specs.unreadable.is_none() {
-        let root = linted.spec_root.display();
-        wrong.push(format!("error: no spec in `{root}`: expected at least one `<model>/<component>.yaml`"));
+    if specs.unreadable.is_none() && specs.broken.is_empty() {
+        let found = discovery(&specs.specs, &linted.spec_root, Some(&linted.fixture_root));
+        wrong.extend(found.iter().map(|text| format!("error: {text}")));
     }
 }
 
@@ -112,10 +111,9 @@ fn check_schema(linted: &Linted, wrong: &mut Vec<String>) {
     wrong.push(format!("error: `{}` {fault}: run `cargo xtask lint --write-schema`", path.display()));
 }
 
-/// Every set must be sound, hold what its specs declare, and hold no golden that none of them declares.
+/// Every set must be sound, and hold what its specs declare.
 fn check_fixtures(linted: &Linted, wrong: &mut Vec<String>) {
     let mut memory = ChecksumMemory::load(&linted.checksums);
-    let mut sets: BTreeMap<String, (FixtureSet, BTreeSet<String>)> = BTreeMap::new();
     for spec in &linted.specs.specs {
         // A set that the spec itself says may be elsewhere is not looked for.
         let absent = !linted.fixture_root.join(&spec.fixtures).is_dir();
@@ -124,41 +122,13 @@ fn check_fixtures(linted: &Linted, wrong: &mut Vec<String>) {
         }
         let (set, obstacles) = look_at_fixtures(spec, &linted.root, &linted.fixture_root, &mut memory);
         let mut found: Vec<String> = obstacles.into_iter().map(|obstacle| obstacle.text).collect();
-        if let Some(set) = set {
-            let (set, declared) = sets.entry(spec.fixtures.clone()).or_insert_with(|| (set, BTreeSet::new()));
-            if found.is_empty() {
-                found = missing(spec, set);
-            }
-            declared.extend(goldens(spec).map(|(_, name)| name));
+        if let Some(set) = set.filter(|_| found.is_empty()) {
+            found = missing(spec, &set);
         }
         wrong.extend(found.iter().map(|text| format!("error: spec `{}`: {text}", spec.id)));
     }
-    for (folder, (set, declared)) in &sets {
-        let extra: Vec<&str> = set
-            .entries(Role::Golden)
-            .map(|entry| entry.name.as_str())
-            .filter(|name| !declared.contains(*name))
-            .collect();
-        if !extra.is_empty() {
-            let names = extra.join("`, `");
-            wrong.push(format!(
-                "error: fixtures `{folder}` have goldens that no spec declares: `{names}`; declare them as checkpoints, \
-                 or export the set without them"
-            ));
-        }
-    }
     // A lint that cannot remember what it hashed is slower the next time, not wrong.
     let _ = memory.save();
-}
-
-/// The goldens that a spec needs, a name a hit.
-fn goldens(spec: &Spec) -> impl Iterator<Item = (&Checkpoint, String)> {
-    spec.checkpoints.iter().filter(|checkpoint| checkpoint.needs_golden()).flat_map(|checkpoint| {
-        (0..checkpoint.hits).map(move |hit| match hit {
-            0 => (checkpoint, checkpoint.name.clone()),
-            hit => (checkpoint, format!("{}@{hit}", checkpoint.name)),
-        })
-    })
 }
 
 /// What a spec declares and its set does not hold, or holds as something else.
@@ -167,7 +137,7 @@ fn missing(spec: &Spec, set: &FixtureSet) -> Vec<String> {
     for name in &spec.inputs {
         found.extend(set.input(name).err().map(|error| error_chain(&error)));
     }
-    for (checkpoint, name) in goldens(spec) {
+    for (checkpoint, name) in spec.goldens() {
         match set.golden(&name) {
             Err(error) => found.push(error_chain(&error)),
             Ok(golden) => {
@@ -262,9 +232,7 @@ error: `ROOT/schema.json` is not what this version's specs may say: run `cargo x
     fn a_root_without_specs_is_wrong() {
         let schema = schema_text();
         let (text, right) = lint_files(&[("schema.json", &schema)]);
-        assert!(text.starts_with(
-            "error: no spec in `ROOT`: expected at least one `<model>/<component>.yaml`\n\n0 specs"
-        ));
+        assert!(text.starts_with("error: no spec was found in `ROOT`"));
         assert!(!right);
     }
 }

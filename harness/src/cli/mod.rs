@@ -12,6 +12,7 @@
 //! }
 //! ```
 
+mod bisect;
 mod cargo;
 mod lint;
 mod list;
@@ -19,6 +20,7 @@ mod parity;
 mod project;
 mod python;
 mod regenerate;
+mod report;
 mod setup;
 mod steps;
 mod test;
@@ -56,6 +58,10 @@ enum Command {
     Test(test::Arguments),
     /// Run the parity suite, print each spec's ladder and the summary, write the reports
     Parity(parity::Arguments),
+    /// Tell a run from its folder: the newest, or another; for nextest, and for runs that were cut short
+    Report(report::Arguments),
+    /// Find the first stage of a spec that is wrong by its own doing
+    Bisect(bisect::Arguments),
     /// Run references and replace the fixtures that are missing, stale or broken
     RegenerateFixtures(regenerate::Arguments),
     /// Check specs, policies, the schema and fixtures without running anything
@@ -80,6 +86,10 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Parity(#[from] parity::ParityError),
     #[error(transparent)]
+    Report(#[from] report::RunsError),
+    #[error(transparent)]
+    Bisect(#[from] bisect::BisectError),
+    #[error(transparent)]
     Regenerate(#[from] regenerate::RegenerateError),
 }
 
@@ -90,6 +100,8 @@ impl CliError {
             Self::Python(error) => error.next(),
             Self::Cargo(_) | Self::Lint(_) => None,
             Self::Parity(error) => error.next(),
+            Self::Report(error) => Some(error.next()),
+            Self::Bisect(error) => error.next(),
             Self::Regenerate(error) => error.next(),
         }
     }
@@ -106,6 +118,8 @@ fn run(project: &Project) -> ExitCode {
         Command::Setup(arguments) => setup::run(project, &arguments),
         Command::Test(arguments) => test::run(project, &arguments),
         Command::Parity(arguments) => parity::run(project, &arguments),
+        Command::Report(arguments) => report::run(project, &arguments),
+        Command::Bisect(arguments) => bisect::run(project, &arguments),
         Command::RegenerateFixtures(arguments) => regenerate::run(project, &arguments),
         Command::Lint(arguments) => lint::run(project, &arguments),
         Command::List(arguments) => list::run(project, &arguments),

@@ -10,8 +10,7 @@ use thiserror::Error;
 
 use super::cargo::cargo;
 use super::{CliError, Project, setup};
-use crate::atomic::write_atomically;
-use crate::report::{Collected, Told, junit};
+use crate::report::{Collected, ReportError, Told, write_reports};
 use crate::run::{FolderError, Out, fresh_key};
 
 #[derive(Debug, clap::Args)]
@@ -36,12 +35,10 @@ pub(crate) enum ParityError {
     NoRun { run: PathBuf },
     #[error("no trial has `{filter}` in its name")]
     NothingSelected { filter: String },
-    #[error("cannot write `{path}`")]
-    Write { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Report(#[from] ReportError),
     #[error(transparent)]
     Folder(#[from] FolderError),
-    #[error("cannot write JUnit: {0}")]
-    Junit(#[from] quick_junit::SerializeError),
 }
 
 impl ParityError {
@@ -59,73 +56,98 @@ impl ParityError {
 pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, CliError> {
     setup::ensure(project, false)?;
     let going = Out::of(project.root()).start(&fresh_key()).map_err(ParityError::from)?;
-    let (status, said) = test(project, arguments, &going.folder)?;
+    let suite = SuiteRun {
+        filter: arguments.filter.as_deref(),
+        release: arguments.release,
+        variables: &[],
+        folder: &going.folder,
+    };
+    let (status, said) = suite.run(project)?;
     if !status.success() && !said.contains("\ntest result: ") {
         // The build failed, which Cargo has told, or the suite did not get to its end.
         print!("{said}");
         return Ok(ExitCode::FAILURE);
     }
-    let told = Told {
-        level: std::env::var("PARITY_LEVEL").ok().and_then(|level| level.parse().ok()),
-        filter: arguments.filter.as_deref(),
-        require_all: std::env::var("PARITY_REQUIRE").is_ok_and(|require| require == "all"),
-    };
-    let collected = Collected::read(&project.spec_root(), &project.fixture_root(), &going.folder, &told);
+    let collected = collect(project, &going.folder, suite.filter);
     if status.success() && collected.is_empty() {
-        return Err(match &arguments.filter {
-            Some(filter) => ParityError::NothingSelected { filter: filter.clone() },
+        return Err(match arguments.filter.clone() {
+            Some(filter) => ParityError::NothingSelected { filter },
             None => ParityError::NoRun { run: going.folder },
         }
         .into());
     }
-    let written = [
-        ("report.txt", collected.ladders(false) + &format!("{}\n", collected.summary())),
-        ("junit.xml", junit(&collected).map_err(ParityError::from)?),
-    ];
-    for (name, text) in written {
-        let path = going.folder.join(name);
-        write_atomically(&path, |out| out.write_all(text.as_bytes()))
-            .map_err(|source| ParityError::Write { path, source })?;
-    }
-    print!("{}", collected.ladders(io::stdout().is_terminal()));
+    print!("{}", collected.ladders(&project.fixture_root(), false, io::stdout().is_terminal()));
     if !status.success() {
         print!("{}", failures(&said));
     }
-    let shown = going.folder.strip_prefix(project.root()).unwrap_or(&going.folder);
-    println!("report.txt, junit.xml and every record: {}", shown.display());
-    println!("{}", collected.summary());
+    finish(project, &going.folder, &collected)?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs the suite under Cargo, with its own lines kept for later and the last of them shown on a terminal meanwhile.
-fn test(project: &Project, arguments: &Arguments, run: &Path) -> Result<(ExitStatus, String), ParityError> {
-    let start = |source| ParityError::Start { source };
-    let mut command = cargo(project.root());
-    // The whole workspace, as `cargo xtask test` has it: one package alone would be built with other features, anew.
-    command.args(["test", "--workspace", "--test", project.suite_target()]);
-    command.args(arguments.release.then_some("--release")).arg("--").args(&arguments.filter);
-    command.env("PARITY_RUN", run.file_name().unwrap_or_default());
-    // A suite may have another root than we have; the run must be where we look for it.
-    command.env("PARITY_OUT", Out::of(project.root()).path()).env("PARITY_FIXTURES", project.fixture_root());
-    let mut child = command.stdout(Stdio::piped()).spawn().map_err(start)?;
-    let mut said = String::new();
-    // Made with the first line: until then Cargo shows its own progress.
-    let mut progress: Option<ProgressBar> = None;
-    if let Some(stdout) = child.stdout.take() {
-        for line in BufReader::new(stdout).split(b'\n') {
-            let line = String::from_utf8_lossy(&line.map_err(start)?).into_owned();
-            let progress = progress.get_or_insert_with(|| {
-                let progress = ProgressBar::new_spinner();
-                progress.enable_steady_tick(Duration::from_millis(100));
-                progress
-            });
-            progress.set_message(line.clone());
-            said.push_str(&line);
-            said.push('\n');
+/// What the folder of a run says, under the settings that the environment has now.
+pub(super) fn collect(project: &Project, run: &Path, filter: Option<&str>) -> Collected {
+    let told = Told {
+        level: std::env::var("PARITY_LEVEL").ok().and_then(|level| level.parse().ok()),
+        filter,
+        require_all: std::env::var("PARITY_REQUIRE").is_ok_and(|require| require == "all"),
+        own_fixtures: project.has_own_fixtures(),
+    };
+    Collected::read(&project.spec_root(), &project.fixture_root(), run, &told)
+}
+
+/// Writes the reports, and ends with where they are and the counts.
+pub(super) fn finish(project: &Project, run: &Path, collected: &Collected) -> Result<(), ParityError> {
+    write_reports(run, &project.fixture_root(), collected, project.suite_target())?;
+    let shown = run.strip_prefix(project.root()).unwrap_or(run);
+    println!("report.txt, junit.xml, trials.jsonl and every record: {}", shown.display());
+    println!("{}", collected.summary());
+    Ok(())
+}
+
+/// One run of the suite under Cargo.
+pub(super) struct SuiteRun<'a> {
+    /// Only the trials with this in their names.
+    pub(super) filter: Option<&'a str>,
+    pub(super) release: bool,
+    /// Settings for the suite.
+    pub(super) variables: &'a [(&'a str, &'a str)],
+    /// The folder that the run is to leave.
+    pub(super) folder: &'a Path,
+}
+
+impl SuiteRun<'_> {
+    /// Runs it, with its own lines kept for later and the last of them shown on a terminal meanwhile.
+    pub(super) fn run(&self, project: &Project) -> Result<(ExitStatus, String), ParityError> {
+        let start = |source| ParityError::Start { source };
+        let mut command = cargo(project.root());
+        // The whole workspace, as `cargo xtask test` has it: one package alone would be built with other features, anew.
+        command.args(["test", "--workspace", "--test", project.suite_target()]);
+        command.args(self.release.then_some("--release")).arg("--").args(self.filter);
+        command.env("PARITY_RUN", self.folder.file_name().unwrap_or_default());
+        // A suite may have another root than we have; the run must be where we look for it.
+        let out = Out::of(project.root());
+        command.env("PARITY_OUT", out.path()).env("PARITY_FIXTURES", project.fixture_root());
+        command.envs(self.variables.iter().copied());
+        let mut child = command.stdout(Stdio::piped()).spawn().map_err(start)?;
+        let mut said = String::new();
+        // Made with the first line: until then Cargo shows its own progress.
+        let mut progress: Option<ProgressBar> = None;
+        if let Some(stdout) = child.stdout.take() {
+            for line in BufReader::new(stdout).split(b'\n') {
+                let line = String::from_utf8_lossy(&line.map_err(start)?).into_owned();
+                let progress = progress.get_or_insert_with(|| {
+                    let progress = ProgressBar::new_spinner();
+                    progress.enable_steady_tick(Duration::from_millis(100));
+                    progress
+                });
+                progress.set_message(line.clone());
+                said.push_str(&line);
+                said.push('\n');
+            }
         }
+        progress.inspect(ProgressBar::finish_and_clear);
+        Ok((child.wait().map_err(start)?, said))
     }
-    progress.inspect(ProgressBar::finish_and_clear);
-    Ok((child.wait().map_err(start)?, said))
 }
 
 /// What libtest-mimic said of the failures, between its own two headings.

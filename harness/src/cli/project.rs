@@ -66,6 +66,11 @@ impl Project {
         self.root.join(std::env::var_os("PARITY_FIXTURES").unwrap_or_else(|| self.fixtures.clone().into()))
     }
 
+    /// Whether the fixtures are the project's own, not a root that other projects may use too.
+    pub(crate) fn has_own_fixtures(&self) -> bool {
+        self.fixture_root() == self.root.join(&self.fixtures)
+    }
+
     pub(crate) fn suite_target(&self) -> &str {
         &self.suite
     }

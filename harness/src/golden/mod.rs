@@ -13,4 +13,5 @@ pub use error::FixtureError;
 pub use key::{canonical_json, made_by_key};
 pub use manifest::{FORMAT, MadeBy, Manifest, ManifestError, Role, TensorEntry};
 pub use memory::ChecksumMemory;
+pub(crate) use set::MANIFEST;
 pub use set::{FixtureSet, Golden};

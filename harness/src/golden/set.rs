@@ -17,7 +17,7 @@ use crate::near::did_you_mean;
 use crate::tensor::{Tensor, TensorFile, is_lfs_pointer};
 
 /// The name of the file that lists all others.
-pub(super) const MANIFEST: &str = "manifest.json";
+pub(crate) const MANIFEST: &str = "manifest.json";
 /// A longer manifest would be one of a hundred thousand tensors.
 const MAX_MANIFEST: u64 = 64 << 20;
 

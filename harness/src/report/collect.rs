@@ -1,15 +1,19 @@
-//! A whole run, put together from the specs and the run's folder; no process needs to have seen all of it.
+//! A whole run as people read it, put together by the suite that ran it or from the run's folder.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use super::{Summary, error_chain, ladder};
-use crate::run::{Ending, Folder, SPEC, Story, account, trial_names};
+use super::{Summary, error_chain, finding, ladder};
+use crate::golden::FixtureSet;
+use crate::run::{
+    Account, DISCOVERY, Folder, Inject, SPEC, STARTED, Story, account, discovery, locate, trial_names,
+};
 use crate::spec::{Host, Spec, SpecError, Specs};
 
 /// What became of one spec.
 pub(crate) enum Fate {
     /// It ran, and each of its trials ended.
-    Ran(Vec<Ending>),
+    Ran(Arc<Account>),
     /// What it requires is not met here.
     Ignored(String),
     /// It did not come to its trials, or they cannot be read.
@@ -20,9 +24,12 @@ pub(crate) enum Fate {
 
 /// A run as people read it.
 pub(crate) struct Collected {
-    pub(crate) specs: Vec<(Spec, Fate)>,
+    pub(crate) specs: Vec<(Arc<Spec>, Fate)>,
     pub(crate) broken: Vec<SpecError>,
-    level: Option<u8>,
+    /// What is wrong with specs and fixtures as a whole, if that was asked.
+    pub(crate) discovery: Option<Vec<String>>,
+    /// The level in place of each spec's own.
+    pub(crate) level: Option<u8>,
 }
 
 /// What the run was told, which its folder does not say.
@@ -33,6 +40,14 @@ pub(crate) struct Told<'a> {
     pub(crate) filter: Option<&'a str>,
     /// Whether what cannot run here fails.
     pub(crate) require_all: bool,
+    /// Whether the fixture root is the project's own.
+    pub(crate) own_fixtures: bool,
+}
+
+impl Told<'_> {
+    fn asks(&self, trial: &str) -> bool {
+        self.filter.is_none_or(|filter| trial.contains(filter))
+    }
 }
 
 impl Collected {
@@ -40,17 +55,18 @@ impl Collected {
     pub(crate) fn read(spec_root: &Path, fixture_root: &Path, run: &Path, told: &Told<'_>) -> Self {
         let Specs { specs, mut broken, unreadable, .. } = Specs::load(spec_root);
         broken.extend(unreadable);
-        broken.retain(|error| {
-            told.filter.is_none_or(|filter| format!("{}::{SPEC}", error.id).contains(filter))
-        });
+        let specs: Vec<Arc<Spec>> = specs.into_iter().map(Arc::new).collect();
+        let discovery = (told.asks(DISCOVERY) && broken.is_empty())
+            .then(|| discovery(&specs, spec_root, told.own_fixtures.then_some(fixture_root)));
+        broken.retain(|error| told.asks(&format!("{}::{SPEC}", error.id)));
         let specs = specs.into_iter().map(|spec| {
             let fate = fate(&spec, fixture_root, run, told);
             (spec, fate)
         });
-        Self { specs: specs.collect(), broken, level: told.level }
+        Self { specs: specs.collect(), broken, discovery, level: told.level }
     }
 
-    /// Whether nothing at all was asked for.
+    /// Whether no spec was asked for.
     pub(crate) fn is_empty(&self) -> bool {
         self.broken.is_empty() && self.specs.iter().all(|(_, fate)| matches!(fate, Fate::NotRun))
     }
@@ -60,7 +76,10 @@ impl Collected {
         let mut summary = Summary::default();
         for (spec, fate) in &self.specs {
             match fate {
-                Fate::Ran(endings) => summary.add(endings),
+                Fate::Ran(account) => {
+                    summary.add(&account.endings);
+                    summary.injected |= account.story.inject().any(spec);
+                }
                 Fate::Ignored(_) => {
                     summary.specs += 1;
                     summary.ignored += trial_names(spec, self.level.unwrap_or(spec.level)).len();
@@ -74,19 +93,38 @@ impl Collected {
         }
         summary.specs += self.broken.len();
         summary.failed += self.broken.len();
+        match &self.discovery {
+            Some(wrong) if wrong.is_empty() => summary.passed += 1,
+            Some(_) => summary.failed += 1,
+            None => {}
+        }
         summary
     }
 
-    /// Every ladder, one after the other.
-    pub(crate) fn ladders(&self, colour: bool) -> String {
+    /// Every ladder, one after the other, or only those of specs with something red; and what stands beside them.
+    pub(crate) fn ladders(&self, fixture_root: &Path, only_red: bool, colour: bool) -> String {
         let mut text = String::new();
+        for wrong in self.discovery.iter().flatten() {
+            text.push_str(&format!("{DISCOVERY}  {wrong}\n\n"));
+        }
         for error in &self.broken {
             text.push_str(&error.render(colour));
             text.push_str("\n\n");
         }
         for (spec, fate) in &self.specs {
             match fate {
-                Fate::Ran(endings) => text.push_str(&ladder(spec, endings, colour)),
+                Fate::Ran(account) => {
+                    let localised = account.story.inject() == Inject::All;
+                    if only_red && !account.is_red() && !localised {
+                        continue;
+                    }
+                    text.push_str(&ladder(spec, account, colour));
+                    if localised {
+                        let fixtures = FixtureSet::open(fixture_root, &spec.fixtures).ok();
+                        let found = locate(spec, account, None, fixtures.as_ref());
+                        text.push_str(&finding(spec, &found, account));
+                    }
+                }
                 Fate::Ignored(reason) => text.push_str(&format!("{}  ignored: it {reason}\n", spec.id)),
                 Fate::Failed(problem) => text.push_str(&format!("{}  {problem}\n", spec.id)),
                 Fate::NotRun => continue,
@@ -100,21 +138,23 @@ impl Collected {
 fn fate(spec: &Spec, fixture_root: &Path, run: &Path, told: &Told<'_>) -> Fate {
     let folder = Folder::at(run.join(&spec.id));
     match Story::read(&folder) {
-        Ok(Some(story)) => return Fate::Ran(account(spec, told.level.unwrap_or(spec.level), &story)),
+        Ok(Some(story)) => return Fate::Ran(Arc::new(account(spec, story))),
         Err(error) => return Fate::Failed(error_chain(&error)),
         Ok(None) => {}
     }
-    if folder.file("started").exists() {
-        return Fate::Failed("was started, and the process that ran it was killed".to_owned());
+    if folder.file(STARTED).exists() {
+        return Fate::Failed("is still running".to_owned());
     }
-    let asked =
-        |name: &String| told.filter.is_none_or(|filter| format!("{}::{name}", spec.id).contains(filter));
     let names = trial_names(spec, told.level.unwrap_or(spec.level));
     match spec.unmet(&Host::here(fixture_root, &spec.fixtures)) {
-        Some(reason) if names.iter().any(asked) => match told.require_all {
-            true => Fate::Failed(format!("{reason}, and PARITY_REQUIRE=all allows nothing to be ignored")),
-            false => Fate::Ignored(reason),
-        },
+        Some(reason) if names.iter().any(|name| told.asks(&format!("{}::{name}", spec.id))) => {
+            match told.require_all {
+                true => {
+                    Fate::Failed(format!("{reason}, and PARITY_REQUIRE=all allows nothing to be ignored"))
+                }
+                false => Fate::Ignored(reason),
+            }
+        }
         _ => Fate::NotRun,
     }
 }

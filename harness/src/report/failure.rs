@@ -8,8 +8,8 @@ use crate::record::Record;
 use crate::run::{Ending, Verdict};
 use crate::spec::Spec;
 
-/// The text of a failing trial of `spec`; empty for one that did not fail.
-pub(crate) fn trial_text(spec: &Spec, ending: &Ending) -> String {
+/// The text of a failing trial of `spec`, whose suite is the test target `target`; empty for one that did not fail.
+pub(crate) fn trial_text(spec: &Spec, ending: &Ending, target: &str) -> String {
     let Verdict::Failed { class, line, more } = &ending.verdict else { return String::new() };
     let full = format!("{}::{}", spec.id, ending.name);
     let mut text = format!("{full}: {}\n", headline(*class));
@@ -29,7 +29,7 @@ pub(crate) fn trial_text(spec: &Spec, ending: &Ending) -> String {
     let inner =
         spec.checkpoint(&ending.name).map(|checkpoint| checkpoint.level).filter(|&level| level > spec.level);
     let level = inner.map(|level| format!("PARITY_LEVEL={level} ")).unwrap_or_default();
-    row("rerun", &format!("{level}cargo test --test parity -- --exact {full}"));
+    row("rerun", &format!("{level}cargo test --test {target} -- --exact {full}"));
     if let Some(more) = more {
         let _ = writeln!(text, "\n{more}");
     }
@@ -37,7 +37,7 @@ pub(crate) fn trial_text(spec: &Spec, ending: &Ending) -> String {
 }
 
 /// A failure's class in a few words.
-fn headline(class: Class) -> &'static str {
+pub(super) fn headline(class: Class) -> &'static str {
     match class {
         Class::Spec => "the spec cannot be used",
         Class::Missing => "the golden is missing",

@@ -4,20 +4,27 @@ use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
 use super::collect::{Collected, Fate};
 use super::failure::trial_text;
-use crate::run::{Ending, Verdict};
+use crate::run::{DISCOVERY, Ending, Verdict};
 use crate::spec::Spec;
 
-/// The run as JUnit XML.
-pub(crate) fn junit(run: &Collected) -> Result<String, quick_junit::SerializeError> {
+/// The run as JUnit XML; `target` is the test target that the suite is.
+pub(super) fn junit(run: &Collected, target: &str) -> Result<String, quick_junit::SerializeError> {
     let mut report = Report::new("parity");
+    if let Some(wrong) = &run.discovery {
+        let status = match wrong.join("\n") {
+            wrong if wrong.is_empty() => TestCaseStatus::success(),
+            wrong => failure("spec", &wrong),
+        };
+        report.add_test_suite(single(DISCOVERY, status));
+    }
     for error in &run.broken {
         report.add_test_suite(single(&error.id, failure("spec", &error.to_string())));
     }
     for (spec, fate) in &run.specs {
         match fate {
-            Fate::Ran(endings) => {
+            Fate::Ran(account) => {
                 let mut suite = TestSuite::new(spec.id.as_str());
-                suite.add_test_cases(endings.iter().map(|ending| case(spec, ending)));
+                suite.add_test_cases(account.endings.iter().map(|ending| case(spec, ending, target)));
                 report.add_test_suite(suite);
             }
             Fate::Ignored(reason) => {
@@ -46,7 +53,7 @@ fn failure(class: &str, text: &str) -> TestCaseStatus {
     status
 }
 
-fn case(spec: &Spec, ending: &Ending) -> TestCase {
+fn case(spec: &Spec, ending: &Ending, target: &str) -> TestCase {
     let status = match &ending.verdict {
         Verdict::Passed => TestCaseStatus::success(),
         Verdict::NotGated(_) => {
@@ -54,7 +61,7 @@ fn case(spec: &Spec, ending: &Ending) -> TestCase {
             status.set_message("measured, not gated");
             status
         }
-        Verdict::Failed { class, .. } => failure(class.name(), &trial_text(spec, ending)),
+        Verdict::Failed { class, .. } => failure(class.name(), &trial_text(spec, ending, target)),
     };
     let mut case = TestCase::new(ending.name.as_str(), status);
     case.set_classname(spec.id.as_str());

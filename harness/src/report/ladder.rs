@@ -3,14 +3,15 @@
 use std::fmt::Write as _;
 
 use super::failure::multiple;
-use crate::run::{Ending, Verdict};
+use crate::run::{Account, Ending, Inject, Verdict};
 use crate::spec::Spec;
 
 /// The ladder as text, with ANSI colours or without.
 ///
 /// The first checkpoint that failed is marked, with the last green one before it. The trials beside the checkpoints
-/// stand below them.
-pub(crate) fn ladder(spec: &Spec, endings: &[Ending], colour: bool) -> String {
+/// stand below them, then what else there is to say of the run.
+pub(crate) fn ladder(spec: &Spec, account: &Account, colour: bool) -> String {
+    let endings = &account.endings;
     let paint = |code: &str, text: &str| match colour {
         true => format!("\x1b[{code}m{text}\x1b[0m"),
         false => text.to_owned(),
@@ -19,9 +20,10 @@ pub(crate) fn ladder(spec: &Spec, endings: &[Ending], colour: bool) -> String {
     if let Some(about) = &spec.about {
         let _ = write!(text, "  {about}");
     }
+    let timed = endings.iter().any(|ending| ending.warm_millis.is_some());
     let width = endings.iter().map(|ending| ending.name.len()).max().unwrap_or(0).clamp(10, 48);
-    let _ =
-        write!(text, "\n  {:<9} {:<width$} {:>8} {:>9} {:>7}", "", "checkpoint", "used", "floor", "range");
+    let columns = Columns { width, timed };
+    let _ = write!(text, "\n  {:<9} {}", "", columns.heading());
     let first_red = endings.iter().position(|ending| matches!(ending.verdict, Verdict::Failed { .. }));
     for (position, ending) in endings.iter().enumerate() {
         let (word, code) = match &ending.verdict {
@@ -30,13 +32,12 @@ pub(crate) fn ladder(spec: &Spec, endings: &[Ending], colour: bool) -> String {
             Verdict::Failed { class, .. } => (class.name(), "31"),
         };
         let word = paint(code, &format!("{word:<9}"));
-        let numbers = numbers(ending);
-        let line = format!("\n  {word} {:<width$} {numbers}", ending.name);
+        let line = format!("\n  {word} {}", columns.row(ending));
         text.push_str(line.trim_end());
         if let Verdict::NotGated(Some(class)) = ending.verdict {
             let _ = write!(text, "  {class}, were it gated");
         }
-        if first_red == Some(position) && ending.record.is_some() {
+        if first_red == Some(position) && spec.checkpoint(&ending.name).is_some() {
             let green = endings[..position].iter().rev().find(|before| before.verdict == Verdict::Passed);
             let after = green.map_or_else(
                 || "nothing before it is green".to_owned(),
@@ -46,20 +47,72 @@ pub(crate) fn ladder(spec: &Spec, endings: &[Ending], colour: bool) -> String {
         }
     }
     text.push('\n');
+    for note in notes(spec, account) {
+        let _ = writeln!(text, "  {note}");
+    }
     text
 }
 
-/// How much of the gate was used, the error in multiples of the floor, and the ratio of ranges.
-fn numbers(ending: &Ending) -> String {
-    let difference = ending
-        .record
-        .as_ref()
-        .and_then(|record| record.metrics.as_ref())
-        .and_then(|metrics| metrics.difference.as_ref());
-    let Some(difference) = difference else { return String::new() };
-    let used = difference.used.map_or_else(|| "-".to_owned(), percent);
-    let floor = difference.times_floor.as_ref().map_or_else(|| "-".to_owned(), |times| multiple(times.rms));
-    format!("{used:>8} {floor:>9} {:>7}", format!("{:.3}", difference.range_ratio))
+struct Columns {
+    width: usize,
+    timed: bool,
+}
+
+impl Columns {
+    fn heading(&self) -> String {
+        let width = self.width;
+        let ms = if self.timed { format!(" {:>9} {:>9}", "first ms", "warm ms") } else { String::new() };
+        format!("{:<width$} {:>8} {:>9} {:>7} {:>9}{ms}", "checkpoint", "used", "floor", "range", "off by")
+    }
+
+    /// The name, how much of the gate was used, the error in multiples of the floor, the ratio of ranges, the largest
+    /// distance, and the times.
+    fn row(&self, ending: &Ending) -> String {
+        let width = self.width;
+        let mut text = format!("{:<width$}", ending.name);
+        let record = ending.record.as_ref();
+        let metrics = record.and_then(|record| record.metrics.as_ref());
+        match metrics.and_then(|metrics| metrics.difference.as_ref()) {
+            Some(difference) => {
+                let used = difference.used.map_or_else(|| "-".to_owned(), percent);
+                let floor = difference.times_floor.as_ref();
+                let floor = floor.map_or_else(|| "-".to_owned(), |times| multiple(times.rms));
+                let range = format!("{:.3}", difference.range_ratio);
+                let off = format!("{:.1e}", difference.max_abs);
+                let _ = write!(text, " {used:>8} {floor:>9} {range:>7} {off:>9}");
+            }
+            None if self.timed => {
+                let _ = write!(text, "{:>37}", "");
+            }
+            None => {}
+        }
+        if let Some((record, warm)) = record.zip(ending.warm_millis) {
+            let _ = write!(text, " {:>9.3} {warm:>9.3}", record.millis);
+        }
+        text
+    }
+}
+
+/// What there is to say of the run as a whole.
+fn notes(spec: &Spec, account: &Account) -> Vec<String> {
+    let story = &account.story;
+    let mut notes = Vec::new();
+    match story.inject() {
+        Inject::All => {
+            notes.push("INJECTED: every stage worked on golden inputs, errors are its own".to_owned())
+        }
+        inject if inject.any(spec) => {
+            let names = spec.checkpoints.iter().map(|checkpoint| checkpoint.name.as_str());
+            let taken: Vec<&str> = names.filter(|name| inject.takes(spec, name)).collect();
+            notes.push(format!("INJECTED: the port went on with the goldens of {}", taken.join(", ")));
+        }
+        _ => {}
+    }
+    if let Some((name, after)) = story.out_of_order() {
+        notes.push(format!("order: the port came to `{name}` after `{after}`, the reference before it"));
+    }
+    notes.extend(story.late_death());
+    notes
 }
 
 /// A share of the gate, in percent while that is readable.

@@ -1,27 +1,33 @@
 //! Words and pictures: the only module that knows how results and errors are told to people.
 
-#[cfg(feature = "cli")]
+#[cfg(any(feature = "cli", feature = "mlx"))]
 mod collect;
 #[cfg(any(feature = "cli", feature = "mlx"))]
 mod failure;
-#[cfg(feature = "cli")]
+#[cfg(any(feature = "cli", feature = "mlx"))]
+mod files;
+#[cfg(any(feature = "cli", feature = "mlx"))]
+mod finding;
+#[cfg(any(feature = "cli", feature = "mlx"))]
 mod junit;
 #[cfg(any(feature = "cli", feature = "mlx"))]
 mod ladder;
-#[cfg(feature = "cli")]
+#[cfg(any(feature = "cli", feature = "mlx"))]
 mod summary;
 
 use std::error::Error;
 
-#[cfg(feature = "cli")]
-pub(crate) use collect::{Collected, Told};
+#[cfg(any(feature = "cli", feature = "mlx"))]
+pub(crate) use collect::{Collected, Fate, Told};
 #[cfg(any(feature = "cli", feature = "mlx"))]
 pub(crate) use failure::trial_text;
-#[cfg(feature = "cli")]
-pub(crate) use junit::junit;
+#[cfg(any(feature = "cli", feature = "mlx"))]
+pub(crate) use files::{ReportError, write_reports};
+#[cfg(any(feature = "cli", feature = "mlx"))]
+pub(crate) use finding::finding;
 #[cfg(any(feature = "cli", feature = "mlx"))]
 pub(crate) use ladder::ladder;
-#[cfg(feature = "cli")]
+#[cfg(any(feature = "cli", feature = "mlx"))]
 pub(crate) use summary::Summary;
 
 /// An error and its causes in one line, outermost first.

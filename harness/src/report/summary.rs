@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::run::{Ending, Verdict};
+use crate::spec::list::counted;
 
 /// How many trials ended how.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -12,6 +13,8 @@ pub(crate) struct Summary {
     pub(crate) ignored: usize,
     pub(crate) not_gated: usize,
     pub(crate) specs: usize,
+    /// Whether any port went on with goldens in place of its own actuals.
+    pub(crate) injected: bool,
 }
 
 impl Summary {
@@ -35,6 +38,7 @@ impl fmt::Display for Summary {
         if self.not_gated > 0 {
             write!(f, "{} not gated, ", self.not_gated)?;
         }
-        write!(f, "{} {}", self.specs, if self.specs == 1 { "spec" } else { "specs" })
+        f.write_str(&counted(self.specs, "spec"))?;
+        f.write_str(if self.injected { ", INJECTED" } else { "" })
     }
 }

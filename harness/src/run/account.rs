@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use super::folder::{End, Exit, Folder, FolderError, Line};
 use super::obstacle::Obstacle;
+use super::story::{Story, undeclared};
 use crate::Class;
 use crate::near::did_you_mean;
 use crate::record::{Record, Status};
@@ -25,11 +25,35 @@ pub(crate) struct Ending {
     pub(crate) record: Option<Record>,
     /// Where the actual was kept, if it was.
     pub(crate) actual: Option<PathBuf>,
+    /// How long the stage takes once everything is warm, if the run was to be timed.
+    pub(crate) warm_millis: Option<f64>,
 }
 
 impl Ending {
     fn without_record(name: &str, verdict: Verdict) -> Self {
-        Self { name: name.to_owned(), verdict, record: None, actual: None }
+        Self { name: name.to_owned(), verdict, record: None, actual: None, warm_millis: None }
+    }
+}
+
+/// What there is to tell of a spec that ran.
+#[derive(Debug)]
+pub(crate) struct Account {
+    /// Checkpoints in the order in which the run met them, then the other trials.
+    pub(crate) endings: Vec<Ending>,
+    pub(crate) story: Story,
+    /// Where each trial is in `endings`.
+    index: HashMap<String, usize>,
+}
+
+impl Account {
+    /// How the trial of that name ended.
+    pub(crate) fn ending(&self, name: &str) -> Option<&Ending> {
+        self.index.get(name).map(|&at| &self.endings[at])
+    }
+
+    /// Whether any trial failed.
+    pub(crate) fn is_red(&self) -> bool {
+        self.endings.iter().any(|ending| matches!(ending.verdict, Verdict::Failed { .. }))
     }
 }
 
@@ -48,66 +72,6 @@ pub(crate) enum Verdict {
     },
 }
 
-/// Everything that a run left behind, read once.
-#[derive(Debug)]
-pub(crate) struct Story {
-    folder: Folder,
-    obstacles: Vec<Obstacle>,
-    exit: Exit,
-    lines: Vec<Line>,
-    output: String,
-}
-
-impl Story {
-    /// Reads the folder of a run that has ended; `None` if it has not.
-    pub(crate) fn read(folder: &Folder) -> Result<Option<Self>, FolderError> {
-        let Some(exit) = folder.read_json("exit.json")? else { return Ok(None) };
-        let obstacles = folder.read_json("obstacles.json")?.unwrap_or_default();
-        let output = std::fs::read(folder.output()).unwrap_or_default();
-        let output = String::from_utf8_lossy(&output).into_owned();
-        Ok(Some(Self { folder: folder.clone(), obstacles, exit, lines: folder.lines()?, output }))
-    }
-
-    /// The records of the checkpoints that were met, in the order of the run.
-    pub(crate) fn records(&self) -> impl Iterator<Item = &Record> {
-        self.lines.iter().filter_map(|line| match line {
-            Line::Checkpoint(record) => Some(&**record),
-            _ => None,
-        })
-    }
-
-    /// Whether the worker did not get to its end.
-    pub(crate) fn crashed(&self) -> bool {
-        self.crash().is_some()
-    }
-
-    fn end(&self) -> Option<&End> {
-        self.lines.iter().rev().find_map(|line| match line {
-            Line::End(end) => Some(end),
-            _ => None,
-        })
-    }
-
-    /// Why the port did not get to its end, in one line; nothing if it did, or was stopped on purpose.
-    fn crash(&self) -> Option<String> {
-        let last = self.records().last().map_or_else(
-            || "before any checkpoint".to_owned(),
-            |record| format!("after checkpoint `{}`", record.checkpoint),
-        );
-        if let Some(end) = self.end() {
-            return end.error.as_ref().map(|error| format!("the port failed {last}: {error}"));
-        }
-        Some(match &self.exit {
-            Exit::Done => format!("the port ended its process {last}, with success"),
-            Exit::Code(code) => format!("the worker ended {last}, with exit code {code}"),
-            Exit::Signal(signal) => format!("the worker was killed by {} {last}", signal_name(*signal)),
-            Exit::TimedOut(seconds) => format!("the worker timed out after {seconds} s, {last}"),
-            Exit::NotStarted(problem) => format!("the worker could not be started: {problem}"),
-            Exit::Abandoned => format!("the process that ran this spec was killed {last}"),
-        })
-    }
-}
-
 /// The names of all trials of `spec` at that level, those beside the checkpoints last.
 pub(crate) fn trial_names(spec: &Spec, level: u8) -> Vec<String> {
     let checkpoints = spec.checkpoints.iter().filter(|checkpoint| checkpoint.level <= level);
@@ -117,20 +81,30 @@ pub(crate) fn trial_names(spec: &Spec, level: u8) -> Vec<String> {
     names
 }
 
-/// How every trial of `spec` ended, checkpoints up to `level` in their declared order, then the others.
+/// How every trial of `spec` ended, checkpoints up to the level of the run.
 ///
-/// A run that was stopped, because nobody asked for more, tells only of the checkpoints that it met.
-pub(crate) fn account(spec: &Spec, level: u8, story: &Story) -> Vec<Ending> {
+/// A checkpoint that was not met stands behind the one that is declared before it. A run that was stopped, because
+/// nobody asked for more, tells only of the checkpoints that it met.
+pub(crate) fn account(spec: &Spec, story: Story) -> Account {
+    let endings = endings(spec, &story);
+    let index = endings.iter().enumerate().map(|(at, ending)| (ending.name.clone(), at)).collect();
+    Account { endings, story, index }
+}
+
+fn endings(spec: &Spec, story: &Story) -> Vec<Ending> {
+    let level = story.level().unwrap_or(spec.level);
     let mut met: HashMap<&str, Vec<&Record>> = HashMap::new();
     for record in story.records() {
         met.entry(&record.checkpoint).or_default().push(record);
     }
     let crash = story.crash();
     let stopped = story.end().is_some_and(|end| end.stopped);
-    let mut blamed: Option<String> = None;
-    let mut endings: Vec<Ending> = Vec::new();
+    let mut blamed = None;
+    let mut place = 0;
+    let mut placed: Vec<(u64, Ending)> = Vec::new();
     for checkpoint in spec.checkpoints.iter().filter(|checkpoint| checkpoint.level <= level) {
         let records = met.get(checkpoint.name.as_str()).map_or(&[][..], Vec::as_slice);
+        place = records.first().map_or(place, |record| record.sequence);
         if records.is_empty() && stopped {
             continue;
         }
@@ -138,11 +112,13 @@ pub(crate) fn account(spec: &Spec, level: u8, story: &Story) -> Vec<Ending> {
             ([obstacle, ..], ..) => {
                 failed(obstacle.class, format!("not run; `{}::{}` says why", spec.id, teller(obstacle)))
             }
-            ([], [], Some(crash)) => match &blamed {
-                Some(first) => failed(Class::Crash, format!("not reached; `{}::{first}` says why", spec.id)),
+            ([], [], Some(crash)) => match blamed {
+                Some(first) => {
+                    failed(Class::Crash, format!("not reached: {crash}; more at `{}::{first}`", spec.id))
+                }
                 None => {
-                    blamed = Some(checkpoint.name.clone());
-                    Verdict::Failed { class: Class::Crash, line: crash.clone(), more: tail(&story.output) }
+                    blamed = Some(&checkpoint.name);
+                    Verdict::Failed { class: Class::Crash, line: crash.clone(), more: story.last_words() }
                 }
             },
             ([], [], None) => failed(Class::Unreached, unreached(&checkpoint.name, story)),
@@ -151,13 +127,17 @@ pub(crate) fn account(spec: &Spec, level: u8, story: &Story) -> Vec<Ending> {
         let deciding =
             records.iter().find(|record| record.verdict.status == Status::Fail).or(records.first());
         let actual = deciding.map(|record| story.folder.actual(&record.checkpoint, record.hit));
-        endings.push(Ending {
+        let ending = Ending {
             name: checkpoint.name.clone(),
             verdict,
             record: deciding.map(|record| (*record).clone()),
             actual: actual.filter(|path| path.is_file()),
-        });
+            warm_millis: story.warm_millis(&checkpoint.name),
+        };
+        placed.push((place, ending));
     }
+    placed.sort_by_key(|(place, _)| *place);
+    let mut endings: Vec<Ending> = placed.into_iter().map(|(_, ending)| ending).collect();
     if let Some(obstacle) = story.obstacles.first().filter(|obstacle| teller(obstacle) == SPEC) {
         let verdict = failed(obstacle.class, obstacle.text.clone());
         endings.push(Ending::without_record(SPEC, verdict));
@@ -206,14 +186,7 @@ fn times(count: usize) -> String {
 }
 
 fn unreached(name: &str, story: &Story) -> String {
-    let undeclared: Vec<&str> = story
-        .lines
-        .iter()
-        .filter_map(|line| match line {
-            Line::Undeclared { name } => Some(name.as_str()),
-            _ => None,
-        })
-        .collect();
+    let undeclared: Vec<&str> = story.lines.iter().filter_map(undeclared).collect();
     let near = did_you_mean(name, undeclared.iter().copied());
     let seen = match undeclared.len() {
         0 => "every tap that the port met is declared".to_owned(),
@@ -265,26 +238,4 @@ fn weights(story: &Story, crash: Option<String>) -> Verdict {
         audit.misshapen.len()
     );
     Verdict::Failed { class: Class::Weights, line, more: Some(more.join("\n")) }
-}
-
-/// The last lines that the worker printed, which hold what a panic or MLX itself said.
-fn tail(output: &str) -> Option<String> {
-    let lines: Vec<&str> = output.lines().collect();
-    let shown = &lines[lines.len().saturating_sub(20)..];
-    (!shown.is_empty()).then(|| format!("the worker's last words:\n{}", shown.join("\n")))
-}
-
-/// The names of the signals that end a port in practice.
-fn signal_name(signal: i32) -> String {
-    match signal {
-        4 => "SIGILL".into(),
-        6 => "SIGABRT".into(),
-        7 if cfg!(target_os = "linux") => "SIGBUS".into(),
-        10 if cfg!(target_os = "macos") => "SIGBUS".into(),
-        8 => "SIGFPE".into(),
-        9 => "SIGKILL (out of memory, perhaps)".into(),
-        11 => "SIGSEGV".into(),
-        15 => "SIGTERM".into(),
-        other => format!("signal {other}"),
-    }
 }

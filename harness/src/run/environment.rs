@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::launch::Job;
+use super::job::Job;
 
 /// Environment variables that change what MLX computes.
 const NUMERIC: &[&str] = &[

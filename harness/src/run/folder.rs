@@ -22,6 +22,13 @@ pub(crate) enum Line {
         /// The tap's full name.
         name: String,
     },
+    /// A declared checkpoint was met after one whose golden the reference made later; only the first is told.
+    OutOfOrder {
+        /// The checkpoint.
+        name: String,
+        /// The one that came too early.
+        after: String,
+    },
     /// The port came back. Its absence means that the worker did not live to see it.
     End(End),
 }
@@ -125,6 +132,11 @@ impl Folder {
         lock(&self.file("lock"))
     }
 
+    /// Whether a process works in this folder.
+    pub(crate) fn is_locked(&self) -> bool {
+        File::open(self.file("lock")).is_ok_and(|file| file.try_lock().is_err())
+    }
+
     /// Replaces a file of the run by `value` as JSON.
     pub(crate) fn write_json(&self, name: &str, value: &impl Serialize) -> Result<(), FolderError> {
         let path = self.file(name);
@@ -163,6 +175,10 @@ impl Folder {
 }
 
 const RECORDS: &str = "records.jsonl";
+/// How the worker ended; its presence means that the run is over.
+pub(crate) const EXIT: &str = "exit.json";
+/// The id of the process that started the run.
+pub(crate) const STARTED: &str = "started";
 
 /// Opens `path` and waits until nobody else holds it.
 pub(crate) fn lock(path: &Path) -> Result<File, FolderError> {

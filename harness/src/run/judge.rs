@@ -1,18 +1,18 @@
 //! The verdict on one tap: which golden, made how into the port's shape and dtype, compared by which rule.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::rc::Rc;
 
 use mlx_rs::Array;
 
 use super::array::{ArrayError, from_host};
+use super::job::{Inject, Job};
 use crate::Class;
 use crate::compare::{self, Floor, Outcome, Rule};
 use crate::golden::FixtureSet;
 use crate::record;
 use crate::report::error_chain;
-use crate::spec::{Checkpoint, Dim, Spec};
+use crate::spec::{Checkpoint, Dim, Spec, hit_name};
 use crate::tensor::{self, Tensor, TensorView};
 
 /// What came of one comparison.
@@ -21,14 +21,16 @@ pub(super) struct Judged {
     /// What the actual was compared with, if it came to that.
     pub(super) expected: Option<record::Tensor>,
     pub(super) floor: Option<Floor>,
-    /// The golden as the port has it, where the spec injects it.
+    /// The golden as the port has it, where it is injected.
     pub(super) injected: Option<Result<Array, ArrayError>>,
+    /// The golden's place in the order of the reference.
+    pub(super) sequence: Option<u64>,
 }
 
 impl Judged {
     fn of(expected: &TensorView<'_>, actual: &Tensor, rule: &Rule) -> Self {
         let outcome = compare::compare(expected, &actual.view(), rule);
-        Self { outcome, expected: Some(expected.into()), floor: rule.floor, injected: None }
+        Self { outcome, expected: Some(expected.into()), floor: rule.floor, injected: None, sequence: None }
     }
 
     fn failed(class: Class, detail: String) -> Self {
@@ -38,7 +40,7 @@ impl Judged {
 
 impl From<Outcome> for Judged {
     fn from(outcome: Outcome) -> Self {
-        Self { outcome, expected: None, floor: None, injected: None }
+        Self { outcome, expected: None, floor: None, injected: None, sequence: None }
     }
 }
 
@@ -52,18 +54,19 @@ pub(super) struct Judge {
     dims: HashMap<String, (usize, String)>,
     /// Actuals that a later checkpoint is compared with.
     kept: HashMap<String, Tensor>,
+    inject: Inject,
 }
 
 impl Judge {
-    pub(super) fn new(spec: Rc<Spec>, fixtures: Option<Rc<FixtureSet>>, level: u8) -> Self {
+    pub(super) fn new(spec: Rc<Spec>, fixtures: Option<Rc<FixtureSet>>, job: &Job) -> Self {
         let index = spec
             .checkpoints
             .iter()
             .enumerate()
-            .filter(|(_, checkpoint)| checkpoint.level <= level)
+            .filter(|(_, checkpoint)| checkpoint.level <= job.level)
             .map(|(index, checkpoint)| (checkpoint.name.clone(), index))
             .collect();
-        Self { spec, fixtures, index, dims: HashMap::new(), kept: HashMap::new() }
+        Self { spec, fixtures, index, dims: HashMap::new(), kept: HashMap::new(), inject: job.inject.clone() }
     }
 
     /// The checkpoint of that name, if the spec asks for it at the level of the run.
@@ -130,11 +133,9 @@ impl Judge {
             let problem = format!("the spec declares {declared}, but the golden is {}", expected.dtype());
             return Judged::failed(Class::Spec, problem);
         }
-        let mut judged = Judged::of(&expected, actual, &rule);
-        if self.spec.inject.contains(&checkpoint.name) {
-            judged.injected = Some(from_host(&expected));
-        }
-        judged
+        let judged = Judged::of(&expected, actual, &rule);
+        let inject = self.inject.takes(&self.spec, &checkpoint.name);
+        Judged { injected: inject.then(|| from_host(&expected)), sequence: Some(golden.sequence), ..judged }
     }
 
     /// Holds the actual's shape against the declared one; a named dim is bound where it is first met.
@@ -163,11 +164,6 @@ impl Judge {
         }
         Ok(())
     }
-}
-
-/// The golden's name for a hit: `name`, then `name@1`.
-fn hit_name(name: &str, hit: u64) -> Cow<'_, str> {
-    if hit == 0 { name.into() } else { format!("{name}@{hit}").into() }
 }
 
 /// The golden with the changes that the spec declares, and no others.

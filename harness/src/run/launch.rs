@@ -1,41 +1,21 @@
 //! The parent's side of a worker: start it, watch over it, say how it ended.
 
 use std::fs::File;
-use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
+use super::folder::{Exit, lock};
+use super::job::{JOB, Job, WORKER};
 
-use super::folder::{Exit, Folder, lock};
-
-/// The environment variable that makes the test binary a worker: the path of its job.
-pub(crate) const WORKER: &str = "PARITY_WORKER";
-
-/// What one worker is asked to do, kept in the run's folder as `job.json`.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Job {
-    /// The spec's id.
-    pub(crate) spec: String,
-    pub(crate) spec_root: PathBuf,
-    pub(crate) fixture_root: PathBuf,
-    pub(crate) folder: Folder,
-    /// Checkpoints up to this level are looked at.
-    pub(crate) level: u8,
-    /// After all of these the port may be stopped; nothing means that it runs to its end.
-    pub(crate) until: Option<Vec<String>>,
-}
-
-/// Runs the job in a worker to its end, at most for `timeout`, while no other worker has the device.
+/// Runs the job, whose file is written, in a worker to its end, at most for `timeout`, while no other has the device.
 ///
 /// The time spent waiting for the device does not count. `device` is the file whose lock stands for it.
 pub(crate) fn launch(job: &Job, timeout: Duration, device: &std::path::Path) -> Exit {
     let started = || -> Result<(File, Child), String> {
-        job.folder.write_json("job.json", job).map_err(|error| crate::report::error_chain(&error))?;
         let held = lock(device).map_err(|error| crate::report::error_chain(&error))?;
         let output = File::create(job.folder.output()).map_err(|error| error.to_string())?;
         let child = Command::new(std::env::current_exe().map_err(|error| error.to_string())?)
-            .env(WORKER, job.folder.file("job.json"))
+            .env(WORKER, job.folder.file(JOB))
             // float32 means float32 also on chips whose matrix units would round it to TF32.
             .env("MLX_ENABLE_TF32", "0")
             // The worker reads this pipe to learn that we are gone; it never gets anything through it.

@@ -6,35 +6,47 @@ mod account;
 #[cfg(feature = "mlx")]
 mod array;
 #[cfg(feature = "mlx")]
+mod clock;
+mod discovery;
+#[cfg(feature = "mlx")]
 mod environment;
 mod folder;
+mod job;
 #[cfg(feature = "mlx")]
 mod judge;
 mod key;
 #[cfg(feature = "mlx")]
 mod launch;
+mod locate;
 #[cfg(feature = "mlx")]
 mod observer;
 mod obstacle;
 #[cfg(feature = "mlx")]
 mod port;
 #[cfg(feature = "mlx")]
+mod stopwatch;
+mod story;
+#[cfg(feature = "mlx")]
 mod weights;
 #[cfg(feature = "mlx")]
 mod worker;
 
-pub(crate) use account::{Ending, FIXTURE, SPEC, Story, Verdict, WEIGHTS, account, trial_names};
+pub(crate) use account::{Account, Ending, FIXTURE, SPEC, Verdict, WEIGHTS, account, trial_names};
 #[cfg(feature = "mlx")]
 pub use array::ArrayError;
-pub(crate) use folder::{Exit, Folder, FolderError};
+pub(crate) use discovery::{DISCOVERY, discovery};
+pub(crate) use folder::{EXIT, Exit, Folder, FolderError, STARTED};
+pub(crate) use job::{Inject, JOB, Job, WORKER};
 pub(crate) use key::{Going, Out, fresh_key, key};
 #[cfg(feature = "mlx")]
-pub(crate) use launch::{Job, WORKER, launch};
+pub(crate) use launch::launch;
+pub(crate) use locate::{Closer, Culprit, Finding, locate};
 pub(crate) use obstacle::{Obstacle, look_at_fixtures};
 #[cfg(feature = "mlx")]
 pub(crate) use port::Port;
 #[cfg(feature = "mlx")]
 pub use port::{PortResult, Run, RunError};
+pub(crate) use story::Story;
 #[cfg(feature = "mlx")]
 pub use weights::WeightSet;
 #[cfg(feature = "mlx")]

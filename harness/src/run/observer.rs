@@ -4,15 +4,15 @@ use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 use std::panic::Location;
 use std::rc::Rc;
-use std::time::Instant;
 
 use mlx_parity_tap::Driver;
 use mlx_rs::{Array, error::Exception, memory};
 
 use super::array::to_host;
+use super::clock::Clock;
 use super::folder::{Folder, FolderError, Line, Writer};
+use super::job::Job;
 use super::judge::{Judge, Judged};
-use super::launch::Job;
 use crate::golden::FixtureSet;
 use crate::record::{self, Record, SCHEMA, Status, Verdict};
 use crate::report::error_chain;
@@ -30,8 +30,10 @@ pub(super) struct Observer {
     sequence: u64,
     /// Whether a golden was handed to the port before.
     injected: bool,
-    /// When the port went on after the last tap.
-    clock: Instant,
+    /// The golden that the reference made last of those met so far; nothing once an earlier one came after it.
+    latest: Option<(u64, String)>,
+    /// The port's time since the last tap.
+    clock: Clock,
     /// Declared names that still have to be met before the port may be stopped; nothing: it runs to its end.
     wanted: Option<HashMap<String, u64>>,
 }
@@ -59,6 +61,7 @@ impl Observer {
         job: &Job,
         spec: Rc<Spec>,
         fixtures: Option<Rc<FixtureSet>>,
+        clock: Clock,
     ) -> Result<Self, FolderError> {
         let writer = Writer::create(&job.folder)?;
         let log = Log { writer, undeclared: BTreeSet::new(), stopped: false };
@@ -67,13 +70,14 @@ impl Observer {
         });
         Ok(Self {
             spec: spec.id.clone(),
-            judge: Judge::new(spec, fixtures, job.level),
+            judge: Judge::new(spec, fixtures, job),
             folder: job.folder.clone(),
             log: Rc::new(RefCell::new(log)),
             hits: HashMap::new(),
             sequence: 0,
             injected: false,
-            clock: Instant::now(),
+            latest: Some((0, String::new())),
+            clock,
             wanted,
         })
     }
@@ -97,9 +101,10 @@ impl Observer {
             return Ok(array);
         };
         array.eval().map_err(|error| in_transform(name, error))?;
-        let millis = self.clock.elapsed().as_secs_f64() * 1e3;
+        let millis = self.clock.millis();
         let actual = to_host(&array).map_err(|error| Exception::custom(format!("tap `{name}`: {error}")))?;
-        let Judged { outcome, expected, floor, injected } = self.judge.judge(&checkpoint, hit, &actual);
+        let Judged { outcome, expected, floor, injected, sequence } =
+            self.judge.judge(&checkpoint, hit, &actual);
         let record = Record {
             schema: SCHEMA,
             spec: self.spec.clone(),
@@ -125,9 +130,10 @@ impl Observer {
             self.keep(&record, &actual);
         }
         self.write(&Line::Checkpoint(Box::new(record)))?;
+        self.note_order(name, sequence)?;
         self.stop_if_done(name, hit + 1)?;
         // What we did here is not the port's time.
-        self.clock = Instant::now();
+        self.clock.restart();
         match injected {
             None => Ok(array),
             Some(golden) => golden.map_err(|error| {
@@ -149,6 +155,18 @@ impl Observer {
     fn note_undeclared(&self, name: &str) -> Result<(), Exception> {
         let is_new = self.log.borrow_mut().undeclared.insert(name.to_owned());
         if is_new { self.write(&Line::Undeclared { name: name.to_owned() }) } else { Ok(()) }
+    }
+
+    /// Tells of the first tap that the reference comes to before one that was already met.
+    fn note_order(&mut self, name: &str, sequence: Option<u64>) -> Result<(), Exception> {
+        let (Some(sequence), Some((latest, after))) = (sequence, &mut self.latest) else { return Ok(()) };
+        if sequence >= *latest {
+            (*latest, *after) = (sequence, name.to_owned());
+            return Ok(());
+        }
+        let line = Line::OutOfOrder { name: name.to_owned(), after: std::mem::take(after) };
+        self.latest = None;
+        self.write(&line)
     }
 
     fn write(&self, line: &Line) -> Result<(), Exception> {

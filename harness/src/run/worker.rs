@@ -1,7 +1,7 @@
 //! The worker: this same test binary, started again for one spec, with MLX on its main thread.
 
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -12,11 +12,14 @@ use mlx_parity_tap::drive;
 use mlx_rs::{Device, DeviceType};
 
 use super::array::mlx_message;
+use super::clock::Clock;
 use super::environment::Environment;
 use super::folder::{Audit, End, Line};
-use super::launch::Job;
+use super::job::Job;
 use super::observer::Observer;
-use super::port::{Port, Run};
+use super::port::{Port, PortResult, Run};
+use super::stopwatch::{Laps, Stopwatch};
+use super::story::TIMES;
 use crate::golden::FixtureSet;
 use crate::report::error_chain;
 use crate::spec::{self, Spec, Specs};
@@ -53,9 +56,12 @@ fn run(path: &Path, ports: &BTreeMap<String, Port>) -> Result<(), String> {
         .map_err(|error| error_chain(&error))?;
 
     let run = Run::new(Rc::clone(&spec), fixtures.clone()).map_err(|error| error_chain(&error))?;
-    let observer = Observer::start(&job, Rc::clone(&spec), fixtures).map_err(|error| error_chain(&error))?;
+    let clock = Clock::start();
+    let observer = Observer::start(&job, Rc::clone(&spec), fixtures, clock.clone());
+    let observer = observer.map_err(|error| error_chain(&error))?;
     let log = observer.log();
     // A panic is one more way for a port to fail, and what it had reached still counts.
+    clock.restart();
     let outcome = catch_unwind(AssertUnwindSafe(|| drive(Box::new(observer), || port(&run)).0));
     let error = match outcome {
         Ok(Ok(())) => None,
@@ -71,7 +77,25 @@ fn run(path: &Path, ports: &BTreeMap<String, Port>) -> Result<(), String> {
         // What a port that failed had not come to yet is not unused.
         weights: run.audit().map(|audit| if failed { Audit { unused: Vec::new(), ..audit } } else { audit }),
     };
-    log.borrow_mut().write(&Line::End(end)).map_err(|error| error_chain(&error))
+    log.borrow_mut().write(&Line::End(end)).map_err(|error| error_chain(&error))?;
+    if failed || stopped { Ok(()) } else { time(&job, &spec, &clock, || port(&run)) }
+}
+
+/// Runs the port as often again as the job says, and leaves the median time of each stage. The judged run, which also
+/// loaded and compiled things, is not among them.
+fn time(job: &Job, spec: &Spec, clock: &Clock, port: impl Fn() -> PortResult) -> Result<(), String> {
+    let names = spec.checkpoints.iter().filter(|checkpoint| checkpoint.level <= job.level);
+    let declared: Rc<HashSet<String>> = Rc::new(names.map(|checkpoint| checkpoint.name.clone()).collect());
+    let laps = Laps::default();
+    for _ in 0..job.times {
+        let stopwatch = Stopwatch::new(Rc::clone(&declared), clock.clone(), laps.clone());
+        let (result, _) = drive(Box::new(stopwatch), &port);
+        result.map_err(|error| format!("the port failed when it ran again: {error}"))?;
+    }
+    match job.times {
+        0 => Ok(()),
+        _ => job.folder.write_json(TIMES, &laps.medians()).map_err(|error| error_chain(&error)),
+    }
 }
 
 /// Makes the spec's device the default one, and says which it is.

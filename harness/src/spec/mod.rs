@@ -31,6 +31,7 @@ mod yaml;
 pub use check::parse_spec;
 pub use expand::RESERVED;
 pub use load::Specs;
+pub(crate) use model::hit_name;
 pub use model::{Checkpoint, Dim, Reference, Spec, Weights};
 pub use policy::{POLICIES, Policies, PoliciesState, Policy};
 pub use problem::{Place, Problem, SpecError};

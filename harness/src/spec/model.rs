@@ -1,5 +1,6 @@
 //! A spec as the rest of the crate sees it: checked, with its loops expanded.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -170,10 +171,23 @@ impl Checkpoint {
     }
 }
 
+/// What the hit number `hit` of a tap, from 0, is called in a fixture set: `name`, then `name@1`.
+pub(crate) fn hit_name(name: &str, hit: u64) -> Cow<'_, str> {
+    if hit == 0 { name.into() } else { format!("{name}@{hit}").into() }
+}
+
 impl Spec {
     /// The checkpoint of that name.
     pub fn checkpoint(&self, name: &str) -> Option<&Checkpoint> {
         self.checkpoints.iter().find(|checkpoint| checkpoint.name == name)
+    }
+
+    /// The goldens that are compared with, each under its name in the fixture set, with its checkpoint.
+    pub fn goldens(&self) -> impl Iterator<Item = (&Checkpoint, String)> {
+        self.checkpoints.iter().filter(|checkpoint| checkpoint.needs_golden()).flat_map(|checkpoint| {
+            (0..checkpoint.hits)
+                .map(move |hit| (checkpoint, hit_name(&checkpoint.name, hit.into()).into_owned()))
+        })
     }
 
     /// Whether a run needs the fixture set at all: for inputs, weights or goldens.

@@ -7,7 +7,8 @@ use crate::Class;
 use crate::golden::ChecksumMemory;
 use crate::report::error_chain;
 use crate::run::{
-    Ending, Exit, Folder, FolderError, Going, Job, Obstacle, Out, Story, account, launch, look_at_fixtures,
+    Account, EXIT, Ending, Exit, Folder, FolderError, Going, Inject, JOB, Job, Obstacle, Out, STARTED, Story,
+    account, launch, look_at_fixtures,
 };
 use crate::spec::Spec;
 
@@ -23,12 +24,20 @@ pub(super) struct Home {
     pub(super) shared: bool,
     /// The run, once the first spec has started it.
     pub(super) going: OnceLock<Result<Going, String>>,
+    /// How often ports run again to be timed.
+    pub(super) times: u32,
 }
 
 impl Home {
+    /// The run's folder, which the first caller makes.
     fn run_folder(&self) -> Result<&Path, String> {
         let going = self.going.get_or_init(|| self.out.start(&self.key).map_err(|error| error_chain(&error)));
         going.as_ref().map(|going| going.folder.as_path()).map_err(Clone::clone)
+    }
+
+    /// The run's folder, if any spec has started the run.
+    pub(super) fn started(&self) -> Option<&Path> {
+        self.going.get()?.as_ref().ok().map(|going| going.folder.as_path())
     }
 }
 
@@ -36,18 +45,26 @@ impl Home {
 #[derive(Debug)]
 pub(super) struct Case {
     home: Arc<Home>,
-    pub(super) spec: Spec,
+    pub(super) spec: Arc<Spec>,
     pub(super) level: u8,
+    inject: Inject,
     /// What is wrong with the spec itself that only the suite can know: its port is not registered.
     pub(super) unusable: Option<String>,
     /// The checkpoints that were asked for, when those are not all.
     wanted: OnceLock<Vec<String>>,
-    endings: OnceLock<Result<Vec<Ending>, String>>,
+    account: OnceLock<Result<Arc<Account>, String>>,
 }
 
 impl Case {
-    pub(super) fn new(home: Arc<Home>, spec: Spec, level: u8, unusable: Option<String>) -> Self {
-        Self { home, spec, level, unusable, wanted: OnceLock::new(), endings: OnceLock::new() }
+    pub(super) fn new(
+        home: Arc<Home>,
+        spec: Arc<Spec>,
+        level: u8,
+        inject: Inject,
+        unusable: Option<String>,
+    ) -> Self {
+        let (wanted, account) = (OnceLock::new(), OnceLock::new());
+        Self { home, spec, level, inject, unusable, wanted, account }
     }
 
     /// Lets the port be stopped once these checkpoints were met.
@@ -57,24 +74,20 @@ impl Case {
 
     /// How the trial of that name ended; the first caller runs the spec, the others wait for it.
     pub(super) fn ending(&self, name: &str) -> Result<&Ending, String> {
-        let endings = self.endings().as_ref().map_err(Clone::clone)?;
-        endings
-            .iter()
-            .find(|ending| ending.name == name)
+        let account = self.account.get_or_init(|| {
+            let folder = self.home.run_folder()?.join(&self.spec.id);
+            let story = self.story(folder).map_err(|error| error_chain(&error))?;
+            Ok(Arc::new(account(&self.spec, story)))
+        });
+        let account = account.as_ref().map_err(Clone::clone)?;
+        account
+            .ending(name)
             .ok_or_else(|| format!("the accounts of `{}` have no `{name}`; please report this", self.spec.id))
     }
 
-    /// How all trials ended, if any of them was asked for.
-    pub(super) fn ended(&self) -> Option<&Result<Vec<Ending>, String>> {
-        self.endings.get()
-    }
-
-    fn endings(&self) -> &Result<Vec<Ending>, String> {
-        self.endings.get_or_init(|| {
-            let folder = self.home.run_folder()?.join(&self.spec.id);
-            let story = self.story(folder).map_err(|error| error_chain(&error))?;
-            Ok(account(&self.spec, self.level, &story))
-        })
+    /// What came of the spec, if any of its trials was asked for.
+    pub(super) fn account(&self) -> Option<&Result<Arc<Account>, String>> {
+        self.account.get()
     }
 
     /// Runs the spec, or waits for the process that does, and reads what it left.
@@ -90,34 +103,39 @@ impl Case {
         if let Some(story) = Story::read(&folder)?.filter(|story| !(retry && story.crashed())) {
             return Ok(story);
         }
-        let exit = if self.home.shared && !retry && folder.file("started").exists() {
+        let exit = if self.home.shared && !retry && folder.file(STARTED).exists() {
             Exit::Abandoned
         } else {
-            folder.write_json("started", &std::process::id())?;
-            self.run(&folder)?
+            let job = Job {
+                spec: self.spec.id.clone(),
+                spec_root: self.home.spec_root.clone(),
+                fixture_root: self.home.fixture_root.clone(),
+                folder: folder.clone(),
+                level: self.level,
+                until: self.wanted.get().cloned().filter(|_| !self.home.shared),
+                inject: self.inject.clone(),
+                times: self.home.times,
+            };
+            folder.write_json(JOB, &job)?;
+            folder.write_json(STARTED, &std::process::id())?;
+            // That of an attempt before this one, which must not speak for it should we be killed.
+            let _ = std::fs::remove_file(folder.file(EXIT));
+            self.run(&job)?
         };
-        folder.write_json("exit.json", &exit)?;
+        folder.write_json(EXIT, &exit)?;
         Story::read(&folder)?.ok_or_else(|| FolderError::Read {
-            path: folder.file("exit.json"),
+            path: folder.file(EXIT),
             source: std::io::ErrorKind::NotFound.into(),
         })
     }
 
-    fn run(&self, folder: &Folder) -> Result<Exit, FolderError> {
+    fn run(&self, job: &Job) -> Result<Exit, FolderError> {
         let obstacles = self.obstacles();
-        folder.write_json("obstacles.json", &obstacles)?;
+        job.folder.write_json("obstacles.json", &obstacles)?;
         if !obstacles.is_empty() {
             return Ok(Exit::NotStarted("see obstacles.json".into()));
         }
-        let job = Job {
-            spec: self.spec.id.clone(),
-            spec_root: self.home.spec_root.clone(),
-            fixture_root: self.home.fixture_root.clone(),
-            folder: folder.clone(),
-            level: self.level,
-            until: self.wanted.get().cloned().filter(|_| !self.home.shared),
-        };
-        Ok(launch(&job, self.spec.timeout, &self.home.out.device()))
+        Ok(launch(job, self.spec.timeout, &self.home.out.device()))
     }
 
     /// What makes running pointless: an unusable spec, or fixtures that cannot be trusted.

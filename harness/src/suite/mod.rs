@@ -2,6 +2,7 @@
 
 mod case;
 mod settings;
+mod tell;
 mod trials;
 
 use std::collections::BTreeMap;
@@ -32,6 +33,8 @@ pub struct Suite {
     root: PathBuf,
     spec_root: PathBuf,
     fixture_root: PathBuf,
+    /// Whether the fixture root is the project's own, not one that other suites may use too.
+    own_fixtures: bool,
     ports: BTreeMap<String, Port>,
 }
 
@@ -41,11 +44,11 @@ impl Suite {
     /// `PARITY_FIXTURES` names another fixture root, from `root`, for sets that are too large for the repository.
     pub fn new(root: impl AsRef<Path>, specs: impl AsRef<Path>, fixtures: impl AsRef<Path>) -> Self {
         let root = root.as_ref().canonicalize().unwrap_or_else(|_| root.as_ref().to_owned());
-        let fixture_root = match std::env::var_os("PARITY_FIXTURES") {
-            Some(other) => root.join(other),
-            None => root.join(fixtures),
-        };
-        Self { spec_root: root.join(specs), fixture_root, root, ports: BTreeMap::new() }
+        let own = root.join(fixtures);
+        let fixture_root =
+            std::env::var_os("PARITY_FIXTURES").map_or_else(|| own.clone(), |other| root.join(other));
+        let own_fixtures = fixture_root == own;
+        Self { spec_root: root.join(specs), fixture_root, own_fixtures, root, ports: BTreeMap::new() }
     }
 
     /// Registers the port that specs name as `name`. The closure builds the model and runs its forward pass once.
@@ -66,5 +69,18 @@ impl Suite {
             Some(job) => work(Path::new(&job), &self.ports),
             None => trials::run(&self, &Arguments::from_args()),
         }
+    }
+}
+
+/// The test target that this process is: Cargo puts a hash behind its name.
+fn target() -> String {
+    let program = std::env::current_exe().ok();
+    let stem = program.as_deref().and_then(Path::file_stem).map(|stem| stem.to_string_lossy().into_owned());
+    let stem = stem.unwrap_or_else(|| "parity".to_owned());
+    match stem.rsplit_once('-') {
+        Some((name, hash)) if hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
+            name.to_owned()
+        }
+        _ => stem,
     }
 }

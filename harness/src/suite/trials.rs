@@ -1,54 +1,64 @@
 //! The list of trials, and what is said once they have run.
 
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use libtest_mimic::{Arguments, Failed, FormatSetting, Trial};
+use libtest_mimic::{Arguments, Failed, Trial};
 
 use super::Suite;
 use super::case::{Case, Home};
-use super::settings::{Require, Settings};
+use super::settings::{Require, SettingError, Settings};
+use super::tell::tell;
 use crate::near::did_you_mean;
-use crate::report::{ladder, trial_text};
-use crate::run::{FIXTURE, Out, SPEC, Verdict, WEIGHTS, key, trial_names};
+use crate::report::{Summary, trial_text};
+use crate::run::{DISCOVERY, FIXTURE, Inject, Out, SPEC, Verdict, WEIGHTS, discovery, key, trial_names};
 use crate::spec::{Host, Spec, SpecError, Specs};
 
 /// Lists or runs the trials that `arguments` select.
 pub(super) fn run(suite: &Suite, arguments: &Arguments) -> ExitCode {
-    let mut suite_trials = Trials::of(suite, arguments);
-    suite_trials.let_ports_stop_early(arguments);
-    let Trials { trials, cases, ignored, .. } = suite_trials;
+    let mut all = Trials::of(suite, arguments);
+    all.let_ports_stop_early(arguments);
+    let Trials { trials, told, .. } = all;
     let conclusion = libtest_mimic::run(arguments, trials.into_iter().map(|(trial, _)| trial).collect());
-    if !arguments.list && arguments.format != Some(FormatSetting::Json) {
-        ignored.iter().for_each(|line| println!("{line}"));
-        for case in &cases {
-            if let Some(Ok(endings)) = case.ended()
-                && endings.iter().any(|ending| matches!(ending.verdict, Verdict::Failed { .. }))
-            {
-                println!("{}", ladder(&case.spec, endings, false));
-            }
-        }
+    if arguments.list {
+        return ExitCode::SUCCESS;
     }
-    conclusion.exit_code()
+    tell(&told, arguments, &conclusion)
 }
 
 /// The case that a trial belongs to and its name there, if its spec can be read.
 type Owner = Option<(Arc<Case>, String)>;
 
-/// The trials, and the cases behind them.
+/// The trials, and what is needed to tell of them.
 struct Trials {
     trials: Vec<(Trial, Owner)>,
-    cases: Vec<Arc<Case>>,
     require: Require,
-    /// Which specs do not run, and why; libtest has no place for reasons.
-    ignored: Vec<String>,
+    told: Told,
+}
+
+/// What there is to tell once the trials have run.
+pub(super) struct Told {
+    pub(super) cases: Vec<Arc<Case>>,
+    /// Specs that do not run, and why; libtest has no place for reasons.
+    pub(super) ignored: Vec<(Arc<Spec>, String)>,
+    /// Each trial counts itself here, so that none can be lost between ours and libtest's accounts.
+    pub(super) counts: Arc<Mutex<Summary>>,
+    /// How many trials there are in all.
+    pub(super) declared: usize,
+    pub(super) home: Option<Arc<Home>>,
 }
 
 impl Trials {
     fn of(suite: &Suite, arguments: &Arguments) -> Self {
-        let mut all =
-            Self { trials: Vec::new(), cases: Vec::new(), require: Require::Declared, ignored: Vec::new() };
-        let settings = match Settings::from_env() {
+        let told =
+            Told { cases: Vec::new(), ignored: Vec::new(), counts: Arc::default(), declared: 0, home: None };
+        let mut all = Self { trials: Vec::new(), require: Require::Declared, told };
+        let loaded = load(suite, arguments);
+        let settings = Settings::from_env().and_then(|settings| match loaded.whole {
+            true => known_names(settings, &loaded.specs),
+            false => Ok(settings),
+        });
+        let settings = match settings {
             Ok(settings) => settings,
             Err(error) => {
                 all.fail("parity::settings".into(), error.to_string());
@@ -63,63 +73,91 @@ impl Trials {
             out: Out::of(&suite.root),
             key: key(),
             shared: std::env::var_os("NEXTEST_RUN_ID").is_some(),
-            going: std::sync::OnceLock::new(),
+            going: OnceLock::new(),
+            times: settings.times,
         });
-        let found = load(suite, arguments);
-        if found.specs.is_empty() && found.broken.is_empty() {
-            let what = found.unreadable.as_ref().map_or_else(
-                || format!("no spec was found in `{}`", suite.spec_root.display()),
-                SpecError::to_string,
-            );
-            let next = "a suite without specs proves nothing; put one at `<model>/<component>.yaml` there";
-            all.fail("parity::discovery".into(), format!("{what}; {next}"));
-        }
-        for error in &found.broken {
+        let Loaded { specs, broken, unreadable, whole } = loaded;
+        for error in &broken {
             all.fail(format!("{}::{SPEC}", error.id), error.to_string());
         }
-        for spec in found.specs {
+        let specs: Vec<Arc<Spec>> = specs.into_iter().map(Arc::new).collect();
+        if let Some(error) = &unreadable {
+            all.fail(DISCOVERY.into(), error.to_string());
+        } else if whole && broken.is_empty() {
+            let wrong = suite.discovery_of(specs.clone());
+            all.push(DISCOVERY.into(), None, false, move || match wrong().join("\n") {
+                wrong if wrong.is_empty() => Ok(Verdict::Passed),
+                wrong => Err(Failed::from(wrong)),
+            });
+        }
+        for spec in specs {
             let level = settings.level.unwrap_or(spec.level);
             let unusable = (!suite.ports.contains_key(&spec.port)).then(|| {
                 let near = did_you_mean(&spec.port, suite.ports.keys().map(String::as_str));
                 format!("port `{}` is not registered with `Suite::port`{near}", spec.port)
             });
             let ignored = spec.unmet(&Host::here(&home.fixture_root, &spec.fixtures));
-            all.add(Arc::new(Case::new(Arc::clone(&home), spec, level, unusable)), ignored);
+            let inject = inject_into(&spec, &settings.inject);
+            all.add(Arc::new(Case::new(Arc::clone(&home), spec, level, inject, unusable)), ignored);
         }
+        all.told.home = Some(home);
         all
     }
 
     /// Adds every trial of a case, ignored if there is a reason.
     fn add(&mut self, case: Arc<Case>, ignored: Option<String>) {
-        let spec = &case.spec;
-        let mut names = trial_names(spec, case.level);
+        let mut names = trial_names(&case.spec, case.level);
         names.extend(case.unusable.is_some().then(|| SPEC.to_owned()));
         for name in names {
-            let full = format!("{}::{name}", spec.id);
-            let (asked, of) = (name.clone(), Arc::clone(&case));
-            let trial = match (&ignored, self.require) {
+            let full = format!("{}::{name}", case.spec.id);
+            let owner = Some((Arc::clone(&case), name.clone()));
+            match (&ignored, self.require) {
                 (Some(reason), Require::All) => {
                     let text =
                         format!("{full}: {reason}, and PARITY_REQUIRE=all allows nothing to be ignored");
-                    Trial::test(full, move || Err(Failed::from(text)))
+                    self.push(full, owner, false, move || Err(Failed::from(text)));
                 }
-                _ => Trial::test(full, move || verdict(&of, &asked)).with_ignored_flag(ignored.is_some()),
-            };
-            self.trials.push((trial, Some((Arc::clone(&case), name))));
+                _ => {
+                    let of = Arc::clone(&case);
+                    self.push(full, owner, ignored.is_some(), move || verdict(&of, &name));
+                }
+            }
         }
         if let Some(reason) = ignored.filter(|_| self.require == Require::Declared) {
-            self.ignored.push(format!("{} is ignored: it {reason}", spec.id));
+            self.told.ignored.push((Arc::clone(&case.spec), reason));
         }
-        self.cases.push(case);
+        self.told.cases.push(case);
     }
 
     fn fail(&mut self, name: String, text: String) {
-        self.trials.push((Trial::test(name, move || Err(Failed::from(text))), None));
+        self.push(name, None, false, move || Err(Failed::from(text)));
+    }
+
+    fn push(
+        &mut self,
+        name: String,
+        owner: Owner,
+        ignored: bool,
+        ends: impl FnOnce() -> Result<Verdict, Failed> + Send + 'static,
+    ) {
+        let counts = Arc::clone(&self.told.counts);
+        let trial = Trial::test(name, move || {
+            let ended = ends();
+            let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
+            match &ended {
+                Ok(Verdict::NotGated(_)) => counts.not_gated += 1,
+                Ok(_) => counts.passed += 1,
+                Err(_) => counts.failed += 1,
+            }
+            ended.map(|_| ())
+        });
+        self.trials.push((trial.with_ignored_flag(ignored), owner));
+        self.told.declared += 1;
     }
 
     /// Tells each case which of its checkpoints were selected, unless those are all or a trial needs the whole run.
     fn let_ports_stop_early(&mut self, arguments: &Arguments) {
-        for case in &self.cases {
+        for case in &self.told.cases {
             let own = |(_, owner): &&(Trial, Owner)| {
                 owner.as_ref().is_some_and(|(other, _)| Arc::ptr_eq(other, case))
             };
@@ -136,32 +174,75 @@ impl Trials {
 }
 
 /// What was found under the spec root.
-struct Found {
+struct Loaded {
     specs: Vec<Spec>,
     broken: Vec<SpecError>,
     unreadable: Option<SpecError>,
+    /// Whether all of it was looked at.
+    whole: bool,
 }
 
 /// With `--exact` only the one spec is parsed, which is what keeps a process a test cheap. What is wrong with a file
 /// is known only when all are looked at, as the list was made.
-fn load(suite: &Suite, arguments: &Arguments) -> Found {
+fn load(suite: &Suite, arguments: &Arguments) -> Loaded {
     let one = arguments.filter.as_deref().filter(|_| arguments.exact && !arguments.list);
     match one.and_then(|name| name.split_once("::")) {
-        Some((id, name)) if id != "parity" && name != SPEC => match Specs::load_one(&suite.spec_root, id) {
-            Ok(spec) => Found { specs: vec![spec], broken: Vec::new(), unreadable: None },
-            Err(error) => Found { specs: Vec::new(), broken: vec![*error], unreadable: None },
-        },
+        Some((id, name)) if id != "parity" && name != SPEC => {
+            let (specs, broken) = match Specs::load_one(&suite.spec_root, id) {
+                Ok(spec) => (vec![spec], Vec::new()),
+                Err(error) => (Vec::new(), vec![*error]),
+            };
+            Loaded { specs, broken, unreadable: None, whole: false }
+        }
         _ => {
             let Specs { specs, broken, unreadable, .. } = Specs::load(&suite.spec_root);
-            Found { specs, broken, unreadable }
+            Loaded { specs, broken, unreadable, whole: true }
         }
     }
 }
 
-fn verdict(case: &Case, name: &str) -> Result<(), Failed> {
+impl Suite {
+    /// Looks, when it is called, for what is wrong with specs and fixtures as a whole. Fixtures that lie elsewhere may
+    /// serve other suites too, so that there only specs are looked for.
+    fn discovery_of(&self, specs: Vec<Arc<Spec>>) -> impl FnOnce() -> Vec<String> + Send + 'static {
+        let fixture_root = self.own_fixtures.then(|| self.fixture_root.clone());
+        let spec_root = self.spec_root.clone();
+        move || discovery(&specs, &spec_root, fixture_root.as_deref())
+    }
+}
+
+/// Holds the names of `PARITY_INJECT` against the specs: a slip would inject nothing, and nobody would know.
+fn known_names(settings: Settings, specs: &[Spec]) -> Result<Settings, SettingError> {
+    let Inject::Also(names) = &settings.inject else { return Ok(settings) };
+    for name in names {
+        let takes = |spec: &Spec| inject_into(spec, &Inject::Also(vec![name.clone()])) != Inject::Declared;
+        if !specs.iter().any(takes) {
+            let all = specs.iter().flat_map(|spec| spec.checkpoints.iter().map(|c| c.name.as_str()));
+            let near = did_you_mean(name, all);
+            let allowed = format!("checkpoints that have goldens, as `name` or `spec::name`{near}");
+            return Err(SettingError { variable: "PARITY_INJECT", found: name.clone(), allowed });
+        }
+    }
+    Ok(settings)
+}
+
+/// What the settings inject into this spec.
+fn inject_into(spec: &Spec, settings: &Inject) -> Inject {
+    let Inject::Also(names) = settings else { return settings.clone() };
+    let short = |name: &String| match name.split_once("::") {
+        Some((id, name)) => (id == spec.id).then(|| name.to_owned()),
+        None => Some(name.clone()),
+    };
+    let own = names.iter().filter_map(short);
+    let own: Vec<String> =
+        own.filter(|name| spec.checkpoint(name).is_some_and(|c| c.needs_golden())).collect();
+    if own.is_empty() { Inject::Declared } else { Inject::Also(own) }
+}
+
+fn verdict(case: &Case, name: &str) -> Result<Verdict, Failed> {
     let ending = case.ending(name).map_err(Failed::from)?;
     match &ending.verdict {
-        Verdict::Passed | Verdict::NotGated(_) => Ok(()),
-        Verdict::Failed { .. } => Err(Failed::from(trial_text(&case.spec, ending))),
+        Verdict::Failed { .. } => Err(Failed::from(trial_text(&case.spec, ending, &super::target()))),
+        ended => Ok(ended.clone()),
     }
 }

@@ -1,0 +1,94 @@
+//! The files that a run leaves for people and for other programs: `report.txt`, `junit.xml`, `trials.jsonl`.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use thiserror::Error;
+
+use super::collect::{Collected, Fate};
+use super::junit::junit;
+use crate::Class;
+use crate::atomic::write_atomically;
+use crate::record::Record;
+use crate::run::Verdict;
+
+/// Why a report could not be written.
+#[derive(Debug, Error)]
+pub(crate) enum ReportError {
+    #[error("cannot write `{path}`")]
+    Write { path: PathBuf, source: io::Error },
+    #[error("cannot write JUnit")]
+    Junit(#[from] quick_junit::SerializeError),
+    #[error("cannot write `trials.jsonl`")]
+    Json(#[from] serde_json::Error),
+}
+
+/// Writes every report of `run` into its folder, each in place of an older one; `target` is the suite's test target.
+pub(crate) fn write_reports(
+    folder: &Path,
+    fixture_root: &Path,
+    run: &Collected,
+    target: &str,
+) -> Result<(), ReportError> {
+    let text = run.ladders(fixture_root, false, false) + &format!("{}\n", run.summary());
+    for (name, content) in
+        [("report.txt", text), ("junit.xml", junit(run, target)?), ("trials.jsonl", trials(run)?)]
+    {
+        let path = folder.join(name);
+        write_atomically(&path, |out| out.write_all(content.as_bytes()))
+            .map_err(|source| ReportError::Write { path, source })?;
+    }
+    Ok(())
+}
+
+/// One line of `trials.jsonl`: how one trial ended, also one that has no record.
+#[derive(Serialize)]
+struct TrialLine<'a> {
+    spec: &'a str,
+    trial: &'a str,
+    /// `pass`, `fail`, `ignored` or `ungated`.
+    status: &'static str,
+    class: Option<Class>,
+    /// Why, where it did not pass.
+    detail: Option<&'a str>,
+    /// Milliseconds of a warm run, when timed.
+    warm_millis: Option<f64>,
+    record: Option<&'a Record>,
+}
+
+fn trials(run: &Collected) -> Result<String, serde_json::Error> {
+    let mut text = String::new();
+    let mut write = |line: &TrialLine<'_>| -> Result<(), serde_json::Error> {
+        text.push_str(&serde_json::to_string(line)?);
+        text.push('\n');
+        Ok(())
+    };
+    for (spec, fate) in &run.specs {
+        let line = |trial, status| {
+            let spec = spec.id.as_str();
+            TrialLine { spec, trial, status, class: None, detail: None, warm_millis: None, record: None }
+        };
+        match fate {
+            Fate::Ran(account) => {
+                for ending in &account.endings {
+                    let (status, class, detail) = match &ending.verdict {
+                        Verdict::Passed => ("pass", None, None),
+                        Verdict::NotGated(class) => ("ungated", *class, None),
+                        Verdict::Failed { class, line, .. } => ("fail", Some(*class), Some(line.as_str())),
+                    };
+                    let (record, warm_millis) = (ending.record.as_ref(), ending.warm_millis);
+                    let line = line(ending.name.as_str(), status);
+                    write(&TrialLine { class, detail, warm_millis, record, ..line })?;
+                }
+            }
+            Fate::Ignored(reason) => write(&TrialLine { detail: Some(reason), ..line("spec", "ignored") })?,
+            Fate::Failed(problem) => {
+                let class = Some(Class::Crash);
+                write(&TrialLine { class, detail: Some(problem), ..line("spec", "fail") })?;
+            }
+            Fate::NotRun => {}
+        }
+    }
+    Ok(text)
+}

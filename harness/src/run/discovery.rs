@@ -1,0 +1,74 @@
+//! What no single spec can tell: that there are specs at all, and that nothing was exported for nobody.
+
+use std::borrow::Borrow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use walkdir::WalkDir;
+
+use crate::golden::{FixtureSet, MANIFEST, Role};
+use crate::spec::Spec;
+
+/// The trial that tells of it.
+pub(crate) const DISCOVERY: &str = "parity::discovery";
+
+/// Everything that is wrong with specs and fixtures as a whole, one line each; all specs must be readable.
+///
+/// A set that no spec uses, or a golden that no spec declares, is what a removed spec or checkpoint leaves behind: its
+/// tests are gone without a trace, and the rest is green.
+pub(crate) fn discovery<S: Borrow<Spec>>(
+    specs: &[S],
+    spec_root: &Path,
+    fixture_root: Option<&Path>,
+) -> Vec<String> {
+    if specs.is_empty() {
+        let root = spec_root.display();
+        return vec![format!(
+            "no spec was found in `{root}`, and a suite without specs proves nothing: expected at least one \
+             `<model>/<component>.yaml`"
+        )];
+    }
+    let Some(fixture_root) = fixture_root else { return Vec::new() };
+    let mut declared: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    for spec in specs.iter().map(Borrow::borrow).filter(|spec: &&Spec| spec.needs_fixtures()) {
+        declared.entry(&spec.fixtures).or_default().extend(spec.goldens().map(|(_, name)| name));
+    }
+    let mut wrong = Vec::new();
+    for folder in sets(fixture_root) {
+        match declared.get(folder.as_str()) {
+            Some(declared) => wrong.extend(undeclared(fixture_root, &folder, declared)),
+            None => wrong.push(format!(
+                "no spec uses the fixtures `{folder}`: if its spec was removed on purpose, remove the folder too"
+            )),
+        }
+    }
+    wrong
+}
+
+/// Goldens of the set that no spec declares. A set that cannot be read has a trial that says so.
+fn undeclared(fixture_root: &Path, folder: &str, declared: &BTreeSet<String>) -> Option<String> {
+    let set = FixtureSet::open(fixture_root, folder).ok()?;
+    let names = set.entries(Role::Golden).map(|entry| entry.name.as_str());
+    let extra: Vec<&str> = names.filter(|name| !declared.contains(*name)).collect();
+    let (shown, rest) = extra.split_at(extra.len().min(10));
+    let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+    (!extra.is_empty()).then(|| {
+        format!(
+            "fixtures `{folder}` have goldens that no spec declares: `{}`{more}; declare them as checkpoints, or export \
+             the set without them",
+            shown.join("`, `")
+        )
+    })
+}
+
+/// The folders below the root that hold a manifest, hidden ones left out, as specs would name them.
+fn sets(root: &Path) -> Vec<String> {
+    let walk = WalkDir::new(root).min_depth(1).sort_by_file_name().into_iter().filter_entry(|entry| {
+        entry.file_type().is_dir() && !entry.file_name().to_string_lossy().starts_with('.')
+    });
+    let found = walk.filter_map(Result::ok).filter(|entry| entry.path().join(MANIFEST).is_file());
+    let relative = found.filter_map(|entry| entry.path().strip_prefix(root).ok().map(Path::to_owned));
+    relative
+        .map(|path| path.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join("/"))
+        .collect()
+}

@@ -1,0 +1,171 @@
+//! Everything that the run of one spec left behind, read once.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+
+use super::folder::{EXIT, End, Exit, Folder, FolderError, Line, STARTED};
+use super::job::{Inject, JOB, Job};
+use super::obstacle::Obstacle;
+use crate::record::Record;
+
+/// So much of the end of what a worker printed is looked at.
+const LAST_WORDS: u64 = 64 << 10;
+/// The file with the times of warm runs.
+pub(super) const TIMES: &str = "times.json";
+/// Milliseconds from the tap before to each checkpoint, the median of all warm runs.
+pub(super) type Times = BTreeMap<String, f64>;
+
+/// Everything that a run left behind.
+#[derive(Debug)]
+pub(crate) struct Story {
+    pub(super) folder: Folder,
+    /// What was asked for; absent when the process that ran the spec could not even write that.
+    job: Option<Job>,
+    pub(super) obstacles: Vec<Obstacle>,
+    exit: Exit,
+    pub(super) lines: Vec<Line>,
+    times: Times,
+}
+
+impl Story {
+    /// Reads the folder of a run that has ended, or whose process was killed; `None` when it was never started or still
+    /// goes on.
+    pub(crate) fn read(folder: &Folder) -> Result<Option<Self>, FolderError> {
+        let exit = match folder.read_json(EXIT)? {
+            Some(exit) => exit,
+            None if folder.file(STARTED).exists() && !folder.is_locked() => Exit::Abandoned,
+            None => return Ok(None),
+        };
+        Ok(Some(Self {
+            folder: folder.clone(),
+            job: folder.read_json(JOB)?,
+            obstacles: folder.read_json("obstacles.json")?.unwrap_or_default(),
+            exit,
+            lines: folder.lines()?,
+            times: folder.read_json(TIMES)?.unwrap_or_default(),
+        }))
+    }
+
+    /// Up to which level checkpoints were looked at, if that is known.
+    pub(crate) fn level(&self) -> Option<u8> {
+        self.job.as_ref().map(|job| job.level)
+    }
+
+    /// What was injected.
+    pub(crate) fn inject(&self) -> Inject {
+        self.job.as_ref().map(|job| job.inject.clone()).unwrap_or_default()
+    }
+
+    /// How long a stage takes once everything is warm, if the run was to be timed: the median, in milliseconds.
+    pub(crate) fn warm_millis(&self, checkpoint: &str) -> Option<f64> {
+        self.times.get(checkpoint).copied()
+    }
+
+    /// The records of the checkpoints that were met, in the order of the run.
+    pub(crate) fn records(&self) -> impl Iterator<Item = &Record> {
+        self.lines.iter().filter_map(|line| match line {
+            Line::Checkpoint(record) => Some(&**record),
+            _ => None,
+        })
+    }
+
+    /// Whether the worker did not get to its end.
+    pub(crate) fn crashed(&self) -> bool {
+        self.crash().is_some()
+    }
+
+    pub(super) fn end(&self) -> Option<&End> {
+        self.lines.iter().rev().find_map(|line| match line {
+            Line::End(end) => Some(end),
+            _ => None,
+        })
+    }
+
+    /// Why the port did not get to its end, in one line; nothing if it did, or was stopped on purpose.
+    pub(super) fn crash(&self) -> Option<String> {
+        let last = self.records().last().map_or_else(
+            || "before any checkpoint".to_owned(),
+            |record| format!("after checkpoint `{}`", record.checkpoint),
+        );
+        if let Some(end) = self.end() {
+            return end.error.as_ref().map(|error| format!("the port failed {last}: {error}"));
+        }
+        Some(match &self.exit {
+            Exit::Done => format!("the port ended its process {last}, with success"),
+            Exit::Code(code) => format!("the worker ended {last}, with exit code {code}"),
+            Exit::Signal(signal) => format!("the worker was killed by {} {last}", signal_name(*signal)),
+            Exit::TimedOut(seconds) => format!("the worker timed out after {seconds} s, {last}"),
+            Exit::NotStarted(problem) => format!("the worker could not be started: {problem}"),
+            Exit::Abandoned => format!("the process that ran this spec was killed {last}"),
+        })
+    }
+
+    /// What happened to the worker although its port had come back: nothing that a verdict hangs on, but worth a line.
+    pub(crate) fn late_death(&self) -> Option<String> {
+        self.end()?;
+        let how = match &self.exit {
+            Exit::Code(code) => format!("ended with exit code {code}"),
+            Exit::Signal(signal) => format!("was killed by {}", signal_name(*signal)),
+            Exit::TimedOut(seconds) => format!("timed out after {seconds} s"),
+            Exit::Done | Exit::NotStarted(_) | Exit::Abandoned => return None,
+        };
+        Some(format!("the worker {how} after the port had come back"))
+    }
+
+    /// A tap that was met in another order than the reference comes to it, and the one that it came after.
+    pub(crate) fn out_of_order(&self) -> Option<(&str, &str)> {
+        self.lines.iter().find_map(|line| match line {
+            Line::OutOfOrder { name, after } => Some((name.as_str(), after.as_str())),
+            _ => None,
+        })
+    }
+
+    /// Taps that the spec does not declare and that were first met between two declared ones; from the start, to the
+    /// end, where there is none.
+    pub(crate) fn undeclared_between(&self, after: Option<&str>, before: &str) -> Vec<&str> {
+        let is = |line: &Line, wanted: &str| match line {
+            Line::Checkpoint(record) => record.checkpoint == wanted,
+            _ => false,
+        };
+        let end = self.lines.iter().position(|line| is(line, before)).unwrap_or(self.lines.len());
+        let start = after.and_then(|after| self.lines[..end].iter().rposition(|line| is(line, after)));
+        self.lines[start.map_or(0, |start| start + 1)..end].iter().filter_map(undeclared).collect()
+    }
+
+    /// The last lines that the worker printed, which hold what a panic or MLX itself said.
+    pub(super) fn last_words(&self) -> Option<String> {
+        let mut file = File::open(self.folder.output()).ok()?;
+        let start = file.metadata().ok()?.len().saturating_sub(LAST_WORDS);
+        file.seek(SeekFrom::Start(start)).ok()?;
+        let mut bytes = Vec::new();
+        file.take(LAST_WORDS).read_to_end(&mut bytes).ok()?;
+        let text = String::from_utf8_lossy(&bytes);
+        let lines: Vec<&str> = text.lines().collect();
+        let shown = &lines[lines.len().saturating_sub(20)..];
+        (!shown.is_empty()).then(|| format!("the worker's last words:\n{}", shown.join("\n")))
+    }
+}
+
+/// The name of a tap that is not declared.
+pub(super) fn undeclared(line: &Line) -> Option<&str> {
+    match line {
+        Line::Undeclared { name } => Some(name),
+        _ => None,
+    }
+}
+
+/// The names of the signals that end a port in practice.
+fn signal_name(signal: i32) -> String {
+    match signal {
+        4 => "SIGILL".into(),
+        6 => "SIGABRT".into(),
+        7 if cfg!(target_os = "linux") => "SIGBUS".into(),
+        10 if cfg!(target_os = "macos") => "SIGBUS".into(),
+        8 => "SIGFPE".into(),
+        9 => "SIGKILL (out of memory, perhaps)".into(),
+        11 => "SIGSEGV".into(),
+        15 => "SIGTERM".into(),
+        other => format!("signal {other}"),
+    }
+}

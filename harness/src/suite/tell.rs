@@ -1,0 +1,73 @@
+//! What a suite says once its trials have run: reasons, ladders, the account of all trials; and the reports it writes.
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+use std::sync::{Arc, PoisonError};
+
+use libtest_mimic::{Arguments, Conclusion, FormatSetting};
+
+use super::trials::Told;
+use crate::report::{Collected, Fate, Summary, error_chain, write_reports};
+
+/// Tells of the run, and ends as libtest does, or red when the accounts do not add up.
+pub(super) fn tell(told: &Told, arguments: &Arguments, conclusion: &Conclusion) -> ExitCode {
+    let counts = *told.counts.lock().unwrap_or_else(PoisonError::into_inner);
+    let run = collected(told);
+    let summary = Summary {
+        ignored: usize::try_from(conclusion.num_ignored).unwrap_or(usize::MAX),
+        ..Summary { specs: run.summary().specs, injected: run.summary().injected, ..counts }
+    };
+    let quiet = arguments.format == Some(FormatSetting::Json);
+    if let Some(home) = told.home.as_ref().filter(|home| !home.shared) {
+        let fixture_root = &home.fixture_root;
+        if let Some(folder) = home.started()
+            && let Err(error) = write_reports(folder, fixture_root, &run, &super::target())
+        {
+            eprintln!("{}", error_chain(&error));
+        }
+        if !quiet {
+            for (spec, reason) in &told.ignored {
+                println!("{} is ignored: it {reason}", spec.id);
+            }
+            print!("{}", run.ladders(fixture_root, true, std::io::stdout().is_terminal()));
+        }
+    }
+    let filtered = usize::try_from(conclusion.num_filtered_out).unwrap_or(usize::MAX);
+    let declared = told.declared.saturating_sub(filtered);
+    if !quiet {
+        println!(
+            "parity: {declared} declared = {} passed + {} failed + {} ignored + {} not gated{}",
+            summary.passed,
+            summary.failed,
+            summary.ignored,
+            summary.not_gated,
+            if summary.injected { ", INJECTED" } else { "" }
+        );
+    }
+    let libtest = (conclusion.num_passed, conclusion.num_failed);
+    let ours = (summary.passed + summary.not_gated, summary.failed);
+    let told_alike = libtest == (ours.0 as u64, ours.1 as u64);
+    if !told_alike || declared != ours.0 + ours.1 + summary.ignored {
+        eprintln!(
+            "the accounts do not add up: of {declared} trials, libtest counted {} passed and {} failed; please report this",
+            libtest.0, libtest.1
+        );
+        return ExitCode::from(101);
+    }
+    conclusion.exit_code()
+}
+
+/// The run as this process saw it.
+fn collected(told: &Told) -> Collected {
+    let specs = told.cases.iter().map(|case| {
+        let ignored = told.ignored.iter().find(|(spec, _)| Arc::ptr_eq(spec, &case.spec));
+        let fate = match (case.account(), ignored) {
+            (Some(Ok(account)), _) => Fate::Ran(Arc::clone(account)),
+            (Some(Err(problem)), _) => Fate::Failed(problem.clone()),
+            (None, Some((_, reason))) => Fate::Ignored(reason.clone()),
+            (None, None) => Fate::NotRun,
+        };
+        (Arc::clone(&case.spec), fate)
+    });
+    Collected { specs: specs.collect(), broken: Vec::new(), discovery: None, level: None }
+}
