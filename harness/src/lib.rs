@@ -22,6 +22,6 @@ pub mod tensor;
 
 pub use class::Class;
 #[cfg(feature = "mlx")]
-pub use run::{ArrayError, PortResult, Run, RunError, WeightSet};
+pub use run::{ArrayError, CatalogueError, PortResult, Run, RunError, WeightSet};
 #[cfg(feature = "mlx")]
 pub use suite::Suite;

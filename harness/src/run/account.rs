@@ -25,11 +25,13 @@ pub(crate) struct Ending {
     pub(crate) record: Option<Record>,
     /// Where the actual was kept, if it was.
     pub(crate) actual: Option<PathBuf>,
+    /// Whether the audit of the weights failed, so that values mean little.
+    pub(crate) audit_failed: bool,
 }
 
 impl Ending {
     fn without_record(name: &str, verdict: Verdict) -> Self {
-        Self { name: name.to_owned(), verdict, record: None, actual: None }
+        Self { name: name.to_owned(), verdict, record: None, actual: None, audit_failed: false }
     }
 }
 
@@ -127,6 +129,8 @@ pub(crate) fn account(spec: &Spec, level: u8, story: &Story) -> Vec<Ending> {
     }
     let crash = story.crash();
     let stopped = story.end().is_some_and(|end| end.stopped);
+    let audit = story.end().and_then(|end| end.weights.as_ref());
+    let audit_failed = audit.is_some_and(|audit| !audit.is_clean());
     let mut blamed: Option<String> = None;
     let mut endings: Vec<Ending> = Vec::new();
     for checkpoint in spec.checkpoints.iter().filter(|checkpoint| checkpoint.level <= level) {
@@ -156,6 +160,7 @@ pub(crate) fn account(spec: &Spec, level: u8, story: &Story) -> Vec<Ending> {
             verdict,
             record: deciding.map(|record| (*record).clone()),
             actual: actual.filter(|path| path.is_file()),
+            audit_failed,
         });
     }
     if let Some(obstacle) = story.obstacles.first().filter(|obstacle| teller(obstacle) == SPEC) {
@@ -224,20 +229,27 @@ fn unreached(name: &str, story: &Story) -> String {
 }
 
 fn fixture(story: &Story) -> Verdict {
-    let unused: Vec<String> = story.end().map(|end| end.unused_inputs.clone()).unwrap_or_default();
-    match (&story.obstacles[..], &unused[..]) {
-        ([], []) => Verdict::Passed,
-        ([obstacle, ..], _) if teller(obstacle) == SPEC => failed(obstacle.class, "not looked at".to_owned()),
-        ([obstacle], _) => failed(obstacle.class, obstacle.text.clone()),
-        ([first, ..], _) => {
-            let texts: Vec<&str> = story.obstacles.iter().map(|obstacle| obstacle.text.as_str()).collect();
-            let line = format!("{} problems with the fixtures", texts.len());
-            Verdict::Failed { class: first.class, line, more: Some(texts.join("\n")) }
+    if story.obstacles.first().is_some_and(|obstacle| teller(obstacle) == SPEC) {
+        return failed(Class::Spec, "not looked at".to_owned());
+    }
+    let mut problems: Vec<(Class, String)> =
+        story.obstacles.iter().map(|obstacle| (obstacle.class, obstacle.text.clone())).collect();
+    if let Some(end) = story.end() {
+        if !end.unused_inputs.is_empty() {
+            let inputs = end.unused_inputs.join(", ");
+            let text = format!("the spec declares inputs that the port never asked for: {inputs}");
+            problems.push((Class::Unused, text));
         }
-        ([], inputs) => failed(
-            Class::Unused,
-            format!("the spec declares inputs that the port never asked for: {}", inputs.join(", ")),
-        ),
+        problems.extend(end.random.as_ref().map(|drew| (Class::Random, drew.to_string())));
+    }
+    match &problems[..] {
+        [] => Verdict::Passed,
+        [(class, text)] => failed(*class, text.clone()),
+        [(class, _), ..] => {
+            let texts: Vec<&str> = problems.iter().map(|(_, text)| text.as_str()).collect();
+            let line = format!("{} problems with the fixtures", texts.len());
+            Verdict::Failed { class: *class, line, more: Some(texts.join("\n")) }
+        }
     }
 }
 
@@ -252,18 +264,15 @@ fn weights(story: &Story, crash: Option<String>) -> Verdict {
     if audit.is_clean() {
         return Verdict::Passed;
     }
+    let mut line = format!("{} weights taken", audit.taken.len());
     let mut more = Vec::new();
-    for (what, names) in [("MISSING", &audit.missing), ("UNUSED", &audit.unused), ("SHAPE", &audit.misshapen)]
-    {
-        more.extend(names.iter().map(|name| format!("{what:<8} {name}")));
+    for (position, (what, counted, found)) in audit.faults().into_iter().enumerate() {
+        // The three that any port can have are always counted, the others where there are any.
+        if position < 3 || !found.is_empty() {
+            line.push_str(&format!(", {} {counted}", found.len()));
+        }
+        more.extend(found.iter().map(|text| format!("{what:<8} {text}")));
     }
-    let line = format!(
-        "{} weights taken, {} missing, {} never used, {} of another shape",
-        audit.taken,
-        audit.missing.len(),
-        audit.unused.len(),
-        audit.misshapen.len()
-    );
     Verdict::Failed { class: Class::Weights, line, more: Some(more.join("\n")) }
 }
 

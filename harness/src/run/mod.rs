@@ -5,6 +5,7 @@
 mod account;
 #[cfg(feature = "mlx")]
 mod array;
+mod catalogue;
 #[cfg(feature = "mlx")]
 mod environment;
 mod folder;
@@ -19,6 +20,8 @@ mod obstacle;
 #[cfg(feature = "mlx")]
 mod port;
 #[cfg(feature = "mlx")]
+mod random;
+#[cfg(feature = "mlx")]
 mod weights;
 #[cfg(feature = "mlx")]
 mod worker;
@@ -26,6 +29,8 @@ mod worker;
 pub(crate) use account::{Ending, FIXTURE, SPEC, Story, Verdict, WEIGHTS, account, trial_names};
 #[cfg(feature = "mlx")]
 pub use array::ArrayError;
+pub(crate) use catalogue::Catalogue;
+pub use catalogue::CatalogueError;
 pub(crate) use folder::{Exit, Folder, FolderError};
 pub(crate) use key::{Going, Out, fresh_key, key};
 #[cfg(feature = "mlx")]

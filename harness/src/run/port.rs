@@ -10,10 +10,12 @@ use serde::de::DeserializeOwned;
 use thiserror::Error;
 
 use super::array::{ArrayError, from_host};
+use super::catalogue::CatalogueError;
 use super::folder::Audit;
 use super::weights::WeightSet;
 use crate::golden::{FixtureError, FixtureSet};
 use crate::spec::Spec;
+use crate::tensor::Dtype;
 
 /// What the closure of a port returns; any error of the port's own fits.
 pub type PortResult = Result<(), Box<dyn Error + Send + Sync>>;
@@ -37,14 +39,14 @@ pub enum RunError {
     UndeclaredInput { name: String, declared: String },
     #[error("the spec has no `weights`")]
     NoWeights,
-    #[error("the spec's weight file `{file}` has no weights in the manifest")]
-    NoWeightFile { file: String },
-    #[error("`{first}` and `{second}` would both be the weight `{name}` by the spec's `rename`")]
-    TwoWeights { name: String, first: String, second: String },
+    #[error(transparent)]
+    Catalogue(#[from] CatalogueError),
     #[error("there is no weight `{name}`{near}")]
     NoWeight { name: String, near: String },
     #[error("parameter `{name}` of the module has shape {wanted:?}, but the weight has {found:?}")]
     WeightShape { name: String, wanted: Vec<usize>, found: Vec<usize> },
+    #[error("parameter `{name}` of the module is {wanted}, but the weight is {found}")]
+    WeightDtype { name: String, wanted: Dtype, found: Dtype },
     #[error("the spec's `reference.params` do not fit: {0}")]
     Params(#[source] serde_json::Error),
     #[error(transparent)]

@@ -17,6 +17,7 @@ use super::folder::{Audit, End, Line};
 use super::launch::Job;
 use super::observer::Observer;
 use super::port::{Port, Run};
+use super::random::{draws, forget_draws};
 use crate::golden::FixtureSet;
 use crate::report::error_chain;
 use crate::spec::{self, Spec, Specs};
@@ -55,6 +56,7 @@ fn run(path: &Path, ports: &BTreeMap<String, Port>) -> Result<(), String> {
     let run = Run::new(Rc::clone(&spec), fixtures.clone()).map_err(|error| error_chain(&error))?;
     let observer = Observer::start(&job, Rc::clone(&spec), fixtures).map_err(|error| error_chain(&error))?;
     let log = observer.log();
+    forget_draws().map_err(|error| mlx_message(error.what()))?;
     // A panic is one more way for a port to fail, and what it had reached still counts.
     let outcome = catch_unwind(AssertUnwindSafe(|| drive(Box::new(observer), || port(&run)).0));
     let error = match outcome {
@@ -64,12 +66,17 @@ fn run(path: &Path, ports: &BTreeMap<String, Port>) -> Result<(), String> {
     };
     let stopped = log.borrow().stopped();
     let failed = error.is_some();
+    let random = match failed {
+        true => None,
+        false => draws().map_err(|error| mlx_message(error.what()))?,
+    };
     let end = End {
         error: error.filter(|_| !stopped),
         stopped,
         unused_inputs: if stopped || failed { Vec::new() } else { run.unused_inputs() },
         // What a port that failed had not come to yet is not unused.
         weights: run.audit().map(|audit| if failed { Audit { unused: Vec::new(), ..audit } } else { audit }),
+        random,
     };
     log.borrow_mut().write(&Line::End(end)).map_err(|error| error_chain(&error))
 }

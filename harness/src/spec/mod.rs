@@ -31,7 +31,7 @@ mod yaml;
 pub use check::parse_spec;
 pub use expand::RESERVED;
 pub use load::Specs;
-pub use model::{Checkpoint, Dim, Reference, Spec, Weights};
+pub use model::{Checkpoint, Dim, Packing, Reference, Spec, Weights};
 pub use policy::{POLICIES, Policies, PoliciesState, Policy};
 pub use problem::{Place, Problem, SpecError};
 pub use requirement::{Host, Requirement};
