@@ -21,7 +21,9 @@ mod suite;
 pub mod tensor;
 
 pub use class::Class;
+#[cfg(any(feature = "cli", feature = "mlx"))]
+pub use run::CatalogueError;
 #[cfg(feature = "mlx")]
-pub use run::{ArrayError, CatalogueError, PortResult, Run, RunError, WeightSet};
+pub use run::{ArrayError, PortResult, Run, RunError, WeightSet};
 #[cfg(feature = "mlx")]
 pub use suite::Suite;

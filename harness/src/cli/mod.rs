@@ -22,6 +22,7 @@ mod regenerate;
 mod setup;
 mod steps;
 mod test;
+mod weights;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -62,6 +63,8 @@ enum Command {
     Lint(lint::Arguments),
     /// Show what would run: as a tree, as names, as JSON
     List(list::Arguments),
+    /// Show every weight of a spec, and what the last run did with it
+    Weights(weights::Arguments),
     #[command(hide = true)]
     GenerateBindings(setup::BindingsArguments),
 }
@@ -81,6 +84,8 @@ pub(crate) enum CliError {
     Parity(#[from] parity::ParityError),
     #[error(transparent)]
     Regenerate(#[from] regenerate::RegenerateError),
+    #[error(transparent)]
+    Weights(#[from] weights::WeightsError),
 }
 
 impl CliError {
@@ -91,6 +96,7 @@ impl CliError {
             Self::Cargo(_) | Self::Lint(_) => None,
             Self::Parity(error) => error.next(),
             Self::Regenerate(error) => error.next(),
+            Self::Weights(error) => error.next(),
         }
     }
 }
@@ -109,6 +115,7 @@ fn run(project: &Project) -> ExitCode {
         Command::RegenerateFixtures(arguments) => regenerate::run(project, &arguments),
         Command::Lint(arguments) => lint::run(project, &arguments),
         Command::List(arguments) => list::run(project, &arguments),
+        Command::Weights(arguments) => weights::run(project, &arguments),
         Command::GenerateBindings(arguments) => setup::generate_bindings(&arguments),
     };
     result.unwrap_or_else(|error| {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use super::folder::{End, Exit, Folder, FolderError, Line};
+use super::folder::{Audit, End, Exit, Folder, FolderError, Line};
 use super::obstacle::Obstacle;
 use crate::Class;
 use crate::near::did_you_mean;
@@ -83,6 +83,11 @@ impl Story {
         self.crash().is_some()
     }
 
+    /// What became of the weights, if the port came back.
+    pub(crate) fn audit(&self) -> Option<&Audit> {
+        self.end().and_then(|end| end.weights.as_ref())
+    }
+
     fn end(&self) -> Option<&End> {
         self.lines.iter().rev().find_map(|line| match line {
             Line::End(end) => Some(end),
@@ -129,8 +134,7 @@ pub(crate) fn account(spec: &Spec, level: u8, story: &Story) -> Vec<Ending> {
     }
     let crash = story.crash();
     let stopped = story.end().is_some_and(|end| end.stopped);
-    let audit = story.end().and_then(|end| end.weights.as_ref());
-    let audit_failed = audit.is_some_and(|audit| !audit.is_clean());
+    let audit_failed = story.audit().is_some_and(|audit| !audit.is_clean());
     let mut blamed: Option<String> = None;
     let mut endings: Vec<Ending> = Vec::new();
     for checkpoint in spec.checkpoints.iter().filter(|checkpoint| checkpoint.level <= level) {
@@ -254,7 +258,7 @@ fn fixture(story: &Story) -> Verdict {
 }
 
 fn weights(story: &Story, crash: Option<String>) -> Verdict {
-    let audit = match (&story.obstacles[..], story.end().and_then(|end| end.weights.as_ref())) {
+    let audit = match (&story.obstacles[..], story.audit()) {
         ([obstacle, ..], _) => return failed(obstacle.class, "not run".to_owned()),
         ([], None) => {
             return failed(Class::Crash, crash.unwrap_or_else(|| "no audit was made".to_owned()));

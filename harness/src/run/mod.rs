@@ -31,7 +31,7 @@ pub(crate) use account::{Ending, FIXTURE, SPEC, Story, Verdict, WEIGHTS, account
 pub use array::ArrayError;
 pub(crate) use catalogue::Catalogue;
 pub use catalogue::CatalogueError;
-pub(crate) use folder::{Exit, Folder, FolderError};
+pub(crate) use folder::{Audit, Exit, Folder, FolderError};
 pub(crate) use key::{Going, Out, fresh_key, key};
 #[cfg(feature = "mlx")]
 pub(crate) use launch::{Job, WORKER, launch};
