@@ -4,7 +4,10 @@ use std::process::ExitCode;
 
 use mlx_parity::{PortResult, Run, Suite};
 use mlx_parity_tap::{scope, tap};
-use mlx_rs::{Array, Dtype, nn, ops};
+use mlx_rs::builder::Builder;
+use mlx_rs::macros::ModuleParameters;
+use mlx_rs::module::Module;
+use mlx_rs::{Array, Dtype, nn, ops, random};
 use parity_tests::gated_mlp::Block;
 
 fn main() -> ExitCode {
@@ -36,6 +39,18 @@ fn main() -> ExitCode {
             run.weights()?.load_into(&mut Block::new(run.params()?)?)?;
             forward_without_weights(run)
         })
+        .port("module", |run| {
+            let mut block = Block::new(run.params()?)?;
+            run.weights()?.load_into(&mut block)?;
+            block.forward(&run.input("x")?)?;
+            Ok(())
+        })
+        .port("quantized", |run| {
+            let mut layers = Layers { q: nn::QuantizedLinearBuilder::new(64, 8).bias(true).build()? };
+            run.weights()?.load_into(&mut layers)?;
+            tap("out", layers.q.forward(&ops::ones::<f32>(&[1, 64])?)?)?;
+            Ok(())
+        })
         .port("prints", |run| {
             println!("printed by the port");
             forward(run, |_, array| Ok(array))
@@ -54,6 +69,26 @@ const FAULTS: &[(&str, Fault)] = &[
     ("shape", |name, x| Ok(if name == "gated" { x.reshape(&[6, 48])? } else { x })),
     ("dtype", |name, x| Ok(if name == "gated" { x.as_dtype(Dtype::Bfloat16)? } else { x })),
     ("nan", |name, x| Ok(if name == "gated" { ops::sqrt(&x)? } else { x })),
+    // What is drawn need not reach the result: nobody can tell whether it does.
+    ("draws", |name, x| {
+        if name == "out" {
+            random::normal::<f32>(&[2], None, None, None)?;
+            nn::Dropout::new().forward(&x)?;
+        }
+        Ok(x)
+    }),
+    ("draws_with_a_key", |name, x| {
+        if name == "out" {
+            random::normal::<f32>(&[2], None, None, &random::key(7)?)?;
+        }
+        Ok(x)
+    }),
+    ("seeds", |name, x| {
+        if name == "out" {
+            random::seed(7)?;
+        }
+        Ok(x)
+    }),
     ("strided", |_, x| Ok(x.transpose()?.contiguous()?.transpose()?)),
     ("twice", |name, x| Ok(if name == "gated" { tap("gated", x)? } else { x })),
     ("renamed", |name, x| {
@@ -83,6 +118,13 @@ const FAULTS: &[(&str, Fault)] = &[
         if name == "out" && !again { std::process::abort() } else { Ok(x) }
     }),
 ];
+
+/// A quantised layer with a name, as models have them.
+#[derive(Debug, ModuleParameters)]
+struct Layers {
+    #[param]
+    q: nn::QuantizedLinear,
+}
 
 /// The block with plain operations, so that a fault can stand anywhere.
 fn forward(run: &Run, fault: Fault) -> PortResult {

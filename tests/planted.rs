@@ -4,122 +4,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
+mod project;
+
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
+use project::{Project, Ran};
 use rstest::rstest;
-
-/// A project of its own, with one spec whose port is the one named.
-struct Project {
-    root: tempfile::TempDir,
-}
-
-impl Project {
-    fn with_port(port: &str) -> Self {
-        let root = tempfile::tempdir().unwrap();
-        let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        for file in [
-            "parity-specs/policies.yaml",
-            "parity-specs/gated_mlp/block.yaml",
-            "exporter/references/gated_mlp_block.py",
-            "fixtures/gated_mlp/block/manifest.json",
-            "fixtures/gated_mlp/block/goldens.safetensors",
-            "fixtures/gated_mlp/block/inputs.safetensors",
-            "fixtures/gated_mlp/block/weights.safetensors",
-        ] {
-            let copy = root.path().join(file);
-            fs::create_dir_all(copy.parent().unwrap()).unwrap();
-            fs::copy(repository.join(file), copy).unwrap();
-        }
-        let project = Self { root };
-        project.edit("parity-specs/gated_mlp/block.yaml", "port: gated_mlp::block", &format!("port: {port}"));
-        project
-    }
-
-    fn path(&self, file: &str) -> PathBuf {
-        self.root.path().join(file)
-    }
-
-    fn edit(&self, file: &str, from: &str, to: &str) {
-        let text = fs::read_to_string(self.path(file)).unwrap();
-        assert!(text.contains(from), "`{file}` has no `{from}`");
-        fs::write(self.path(file), text.replacen(from, to, 1)).unwrap();
-    }
-
-    /// Declares another checkpoint of the same spec, in place of `gated`.
-    fn declare(&self, checkpoint: &str) {
-        let path = self.path("parity-specs/gated_mlp/block.yaml");
-        let text = fs::read_to_string(&path).unwrap();
-        let lines: Vec<&str> =
-            text.lines().map(|line| if line.contains("name: gated,") { checkpoint } else { line }).collect();
-        fs::write(path, lines.join("\n")).unwrap();
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_faulty"));
-        command.args(arguments).env("FAULTY_ROOT", self.root.path());
-        for (name, _) in std::env::vars_os() {
-            if ["NEXTEST", "PARITY_"].iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
-                command.env_remove(name);
-            }
-        }
-        command.env("FAULTY_COUNT", self.path("count"));
-        command
-    }
-
-    fn run(&self, arguments: &[&str]) -> Ran {
-        Ran::of(self.command(arguments).output().unwrap())
-    }
-
-    /// How often a port was run: each leaves a line.
-    fn forwards(&self) -> usize {
-        fs::read_to_string(self.path("count")).map_or(0, |lines| lines.lines().count())
-    }
-}
-
-/// What a run of the suite said.
-struct Ran {
-    code: Option<i32>,
-    said: String,
-}
-
-impl Ran {
-    fn of(output: Output) -> Self {
-        let said = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
-        Self { code: output.status.code(), said }
-    }
-
-    #[track_caller]
-    fn is_red(&self, words: &[&str]) {
-        assert_eq!(self.code, Some(101), "{}", self.said);
-        self.says(words);
-    }
-
-    #[track_caller]
-    fn is_green(&self) {
-        assert_eq!(self.code, Some(0), "{}", self.said);
-    }
-
-    #[track_caller]
-    fn says(&self, words: &[&str]) {
-        for word in words {
-            assert!(self.said.contains(word), "does not say `{word}`:\n{}", self.said);
-        }
-    }
-
-    /// The trials with that outcome, `ok` or `FAILED`, in order of their names.
-    fn ended(&self, how: &str) -> Vec<&str> {
-        let mut names: Vec<&str> = self
-            .said
-            .lines()
-            .filter_map(|line| line.strip_prefix("test ")?.strip_suffix(how)?.trim_end().strip_suffix("..."))
-            .filter_map(|name| name.trim().strip_prefix("gated_mlp/block::"))
-            .collect();
-        names.sort_unstable();
-        names
-    }
-}
 
 #[test]
 fn the_right_port_is_green() {

@@ -37,7 +37,9 @@ pub enum Class {
     Range,
     /// An input that the spec declares was never asked for.
     Unused,
-    /// Weights were missing, never used, or of another shape than the port's.
+    /// The port drew from MLX's global random state.
+    Random,
+    /// Weights were missing, never used, or other than the port or the spec has them.
     Weights,
 }
 
@@ -59,6 +61,7 @@ impl Class {
             Self::Value => "value",
             Self::Range => "range",
             Self::Unused => "unused",
+            Self::Random => "random",
             Self::Weights => "weights",
         }
     }

@@ -21,6 +21,8 @@ mod suite;
 pub mod tensor;
 
 pub use class::Class;
+#[cfg(any(feature = "cli", feature = "mlx"))]
+pub use run::CatalogueError;
 #[cfg(feature = "mlx")]
 pub use run::{ArrayError, PortResult, Run, RunError, WeightSet};
 #[cfg(feature = "mlx")]

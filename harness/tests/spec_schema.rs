@@ -70,6 +70,8 @@ fn it_refuses_what_is_wrong() {
     let spec =
         |rest: &str| -> Value { value(&format!("version: 1\nport: p\nreference: {{script: s}}\n{rest}")) };
     assert!(validator.is_valid(&spec("checkpoints: [{name: x, shape: [n, 1]}]")));
+    let weights = "weights: {file: a, dtype: bfloat16, quantized: {bits: 4, group_size: 64}}";
+    assert!(validator.is_valid(&spec(&format!("{weights}\ncheckpoints: [{{name: x, shape: []}}]"))));
     let wrong = [
         "chekpoints: []",
         "checkpoints: []",
@@ -98,6 +100,9 @@ fn it_refuses_what_is_wrong() {
         "checkpoints: [{name: x, shape: []}]\nrequires: [luck]",
         "checkpoints: [{name: x, shape: []}]\nweights: {rename: {}}",
         "checkpoints: [{name: x, shape: []}]\nweights: {file: a, shards: [b]}",
+        "checkpoints: [{name: x, shape: []}]\nweights: {file: a, dtype: int32}",
+        "checkpoints: [{name: x, shape: []}]\nweights: {file: a, quantized: {bits: 7, group_size: 64}}",
+        "checkpoints: [{name: x, shape: []}]\nweights: {file: a, quantized: {bits: 4}}",
         "checkpoints: [{name: x, shape: []}]\ninputs: [1]",
         "checkpoints: [{name: x, shape: []}]\nabout: ~",
     ];

@@ -24,6 +24,7 @@ mod report;
 mod setup;
 mod steps;
 mod test;
+mod weights;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -68,6 +69,8 @@ enum Command {
     Lint(lint::Arguments),
     /// Show what would run: as a tree, as names, as JSON
     List(list::Arguments),
+    /// Show every weight of a spec, and what the last run did with it
+    Weights(weights::Arguments),
     #[command(hide = true)]
     GenerateBindings(setup::BindingsArguments),
 }
@@ -91,6 +94,8 @@ pub(crate) enum CliError {
     Bisect(#[from] bisect::BisectError),
     #[error(transparent)]
     Regenerate(#[from] regenerate::RegenerateError),
+    #[error(transparent)]
+    Weights(#[from] weights::WeightsError),
 }
 
 impl CliError {
@@ -103,6 +108,7 @@ impl CliError {
             Self::Report(error) => Some(error.next()),
             Self::Bisect(error) => error.next(),
             Self::Regenerate(error) => error.next(),
+            Self::Weights(error) => error.next(),
         }
     }
 }
@@ -123,6 +129,7 @@ fn run(project: &Project) -> ExitCode {
         Command::RegenerateFixtures(arguments) => regenerate::run(project, &arguments),
         Command::Lint(arguments) => lint::run(project, &arguments),
         Command::List(arguments) => list::run(project, &arguments),
+        Command::Weights(arguments) => weights::run(project, &arguments),
         Command::GenerateBindings(arguments) => setup::generate_bindings(&arguments),
     };
     result.unwrap_or_else(|error| {

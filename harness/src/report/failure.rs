@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::Class;
 use crate::compare::{Difference, Gate, Stats, Worst};
 use crate::record::Record;
-use crate::run::{Ending, Verdict};
+use crate::run::{Ending, Verdict, WEIGHTS};
 use crate::spec::Spec;
 
 /// The text of a failing trial of `spec`, whose suite is the test target `target`; empty for one that did not fail.
@@ -19,6 +19,9 @@ pub(crate) fn trial_text(spec: &Spec, ending: &Ending, target: &str) -> String {
     match &ending.record {
         Some(record) => tensor_rows(record, *class, line, &mut row),
         None => row("what", line),
+    }
+    if ending.audit_failed && matches!(class, Class::Finite | Class::Value | Class::Range) {
+        row("weights", &format!("the audit failed: see {}::{WEIGHTS}", spec.id));
     }
     if let Some(path) = &ending.actual {
         row("actual", &path.display().to_string());
@@ -53,6 +56,7 @@ pub(super) fn headline(class: Class) -> &'static str {
         Class::Value => "value differs",
         Class::Range => "out of range",
         Class::Unused => "an input is never used",
+        Class::Random => "drawn at random",
         Class::Weights => "weights differ",
     }
 }

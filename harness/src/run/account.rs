@@ -27,11 +27,13 @@ pub(crate) struct Ending {
     pub(crate) actual: Option<PathBuf>,
     /// How long the stage takes once everything is warm, if the run was to be timed.
     pub(crate) warm_millis: Option<f64>,
+    /// Whether the audit of the weights failed, so that values mean little.
+    pub(crate) audit_failed: bool,
 }
 
 impl Ending {
     fn without_record(name: &str, verdict: Verdict) -> Self {
-        Self { name: name.to_owned(), verdict, record: None, actual: None, warm_millis: None }
+        Self { name: name.to_owned(), verdict, record: None, actual: None, warm_millis: None, audit_failed: false }
     }
 }
 
@@ -99,6 +101,7 @@ fn endings(spec: &Spec, story: &Story) -> Vec<Ending> {
     }
     let crash = story.crash();
     let stopped = story.end().is_some_and(|end| end.stopped);
+    let audit_failed = story.audit().is_some_and(|audit| !audit.is_clean());
     let mut blamed = None;
     let mut place = 0;
     let mut placed: Vec<(u64, Ending)> = Vec::new();
@@ -133,6 +136,7 @@ fn endings(spec: &Spec, story: &Story) -> Vec<Ending> {
             record: deciding.map(|record| (*record).clone()),
             actual: actual.filter(|path| path.is_file()),
             warm_millis: story.warm_millis(&checkpoint.name),
+            audit_failed,
         };
         placed.push((place, ending));
     }
@@ -197,25 +201,32 @@ fn unreached(name: &str, story: &Story) -> String {
 }
 
 fn fixture(story: &Story) -> Verdict {
-    let unused: Vec<String> = story.end().map(|end| end.unused_inputs.clone()).unwrap_or_default();
-    match (&story.obstacles[..], &unused[..]) {
-        ([], []) => Verdict::Passed,
-        ([obstacle, ..], _) if teller(obstacle) == SPEC => failed(obstacle.class, "not looked at".to_owned()),
-        ([obstacle], _) => failed(obstacle.class, obstacle.text.clone()),
-        ([first, ..], _) => {
-            let texts: Vec<&str> = story.obstacles.iter().map(|obstacle| obstacle.text.as_str()).collect();
-            let line = format!("{} problems with the fixtures", texts.len());
-            Verdict::Failed { class: first.class, line, more: Some(texts.join("\n")) }
+    if story.obstacles.first().is_some_and(|obstacle| teller(obstacle) == SPEC) {
+        return failed(Class::Spec, "not looked at".to_owned());
+    }
+    let mut problems: Vec<(Class, String)> =
+        story.obstacles.iter().map(|obstacle| (obstacle.class, obstacle.text.clone())).collect();
+    if let Some(end) = story.end() {
+        if !end.unused_inputs.is_empty() {
+            let inputs = end.unused_inputs.join(", ");
+            let text = format!("the spec declares inputs that the port never asked for: {inputs}");
+            problems.push((Class::Unused, text));
         }
-        ([], inputs) => failed(
-            Class::Unused,
-            format!("the spec declares inputs that the port never asked for: {}", inputs.join(", ")),
-        ),
+        problems.extend(end.random.as_ref().map(|drew| (Class::Random, drew.to_string())));
+    }
+    match &problems[..] {
+        [] => Verdict::Passed,
+        [(class, text)] => failed(*class, text.clone()),
+        [(class, _), ..] => {
+            let texts: Vec<&str> = problems.iter().map(|(_, text)| text.as_str()).collect();
+            let line = format!("{} problems with the fixtures", texts.len());
+            Verdict::Failed { class: *class, line, more: Some(texts.join("\n")) }
+        }
     }
 }
 
 fn weights(story: &Story, crash: Option<String>) -> Verdict {
-    let audit = match (&story.obstacles[..], story.end().and_then(|end| end.weights.as_ref())) {
+    let audit = match (&story.obstacles[..], story.audit()) {
         ([obstacle, ..], _) => return failed(obstacle.class, "not run".to_owned()),
         ([], None) => {
             return failed(Class::Crash, crash.unwrap_or_else(|| "no audit was made".to_owned()));
@@ -225,17 +236,14 @@ fn weights(story: &Story, crash: Option<String>) -> Verdict {
     if audit.is_clean() {
         return Verdict::Passed;
     }
+    let mut line = format!("{} weights taken", audit.taken.len());
     let mut more = Vec::new();
-    for (what, names) in [("MISSING", &audit.missing), ("UNUSED", &audit.unused), ("SHAPE", &audit.misshapen)]
-    {
-        more.extend(names.iter().map(|name| format!("{what:<8} {name}")));
+    for (position, (what, counted, found)) in audit.faults().into_iter().enumerate() {
+        // The three that any port can have are always counted, the others where there are any.
+        if position < 3 || !found.is_empty() {
+            line.push_str(&format!(", {} {counted}", found.len()));
+        }
+        more.extend(found.iter().map(|text| format!("{what:<8} {text}")));
     }
-    let line = format!(
-        "{} weights taken, {} missing, {} never used, {} of another shape",
-        audit.taken,
-        audit.missing.len(),
-        audit.unused.len(),
-        audit.misshapen.len()
-    );
     Verdict::Failed { class: Class::Weights, line, more: Some(more.join("\n")) }
 }

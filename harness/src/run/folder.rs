@@ -1,5 +1,6 @@
 //! The folder of one run of one spec: what is asked of the worker, and all that it leaves behind.
 
+use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -44,25 +45,67 @@ pub(crate) struct End {
     pub(crate) unused_inputs: Vec<String>,
     /// What became of the weights, if the spec has any.
     pub(crate) weights: Option<Audit>,
+    /// What the port drew from MLX's global random state, if it drew anything.
+    pub(crate) random: Option<Drew>,
 }
 
-/// What a port did with its weights. Anything but a count is a failure.
+/// A port's use of MLX's global random state after it had its weights.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Drew {
+    /// How often it drew; unknown if very often, or if it seeded the state itself.
+    pub(crate) times: Option<u32>,
+}
+
+impl fmt::Display for Drew {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.times {
+            Some(1) => "drew once from".to_owned(),
+            Some(times) => format!("drew {times} times from"),
+            None => "drew from, or seeded,".to_owned(),
+        };
+        write!(
+            f,
+            "the port {what} MLX's global random state after it had its weights; no reference draws the same, so \
+             take noise as an input (a layer draws when it is made: make it before its weights are taken)"
+        )
+    }
+}
+
+/// What a port did with its weights, by the port's names. Anything but `taken` is a failure.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Audit {
-    /// How many were taken.
-    pub(crate) taken: usize,
+    /// Those that the port asked for and got.
+    pub(crate) taken: Vec<String>,
     /// Asked for, or expected by the spec, and not there.
     pub(crate) missing: Vec<String>,
     /// There, and never asked for.
     pub(crate) unused: Vec<String>,
     /// Of another shape than the module's parameter; the text says which.
     pub(crate) misshapen: Vec<String>,
+    /// Of another dtype than the spec declares, or another kind than the module's parameter.
+    pub(crate) mistyped: Vec<String>,
+    /// Scales or biases of a quantised weight that the files do not have.
+    pub(crate) siblings: Vec<String>,
+    /// Quantised weights that are packed otherwise than the spec or their own scales say.
+    pub(crate) packing: Vec<String>,
 }
 
 impl Audit {
+    /// Everything that is wrong, by kind: the word for one, how many are counted, and what they are.
+    pub(crate) fn faults(&self) -> [(&'static str, &'static str, &[String]); 6] {
+        [
+            ("MISSING", "missing", &self.missing),
+            ("UNUSED", "never used", &self.unused),
+            ("SHAPE", "of another shape", &self.misshapen),
+            ("DTYPE", "of another dtype", &self.mistyped),
+            ("SIBLING", "without scales or biases", &self.siblings),
+            ("PACKING", "packed otherwise", &self.packing),
+        ]
+    }
+
     /// Whether every weight was there, fitted, and was taken.
     pub(crate) fn is_clean(&self) -> bool {
-        self.missing.is_empty() && self.unused.is_empty() && self.misshapen.is_empty()
+        self.faults().iter().all(|(_, _, found)| found.is_empty())
     }
 }
 

@@ -5,6 +5,7 @@
 mod account;
 #[cfg(feature = "mlx")]
 mod array;
+mod catalogue;
 #[cfg(feature = "mlx")]
 mod clock;
 mod discovery;
@@ -24,6 +25,8 @@ mod obstacle;
 #[cfg(feature = "mlx")]
 mod port;
 #[cfg(feature = "mlx")]
+mod random;
+#[cfg(feature = "mlx")]
 mod stopwatch;
 mod story;
 #[cfg(feature = "mlx")]
@@ -34,8 +37,10 @@ mod worker;
 pub(crate) use account::{Account, Ending, FIXTURE, SPEC, Verdict, WEIGHTS, account, trial_names};
 #[cfg(feature = "mlx")]
 pub use array::ArrayError;
+pub(crate) use catalogue::Catalogue;
+pub use catalogue::CatalogueError;
 pub(crate) use discovery::{DISCOVERY, discovery};
-pub(crate) use folder::{EXIT, Exit, Folder, FolderError, STARTED};
+pub(crate) use folder::{Audit, EXIT, Exit, Folder, FolderError, STARTED};
 pub(crate) use job::{Inject, JOB, Job, WORKER};
 pub(crate) use key::{Going, Out, fresh_key, key};
 #[cfg(feature = "mlx")]

@@ -10,10 +10,13 @@ use serde::de::DeserializeOwned;
 use thiserror::Error;
 
 use super::array::{ArrayError, from_host};
+use super::clock::Clock;
+use super::catalogue::CatalogueError;
 use super::folder::Audit;
 use super::weights::WeightSet;
 use crate::golden::{FixtureError, FixtureSet};
 use crate::spec::Spec;
+use crate::tensor::Dtype;
 
 /// What the closure of a port returns; any error of the port's own fits.
 pub type PortResult = Result<(), Box<dyn Error + Send + Sync>>;
@@ -27,6 +30,8 @@ pub struct Run {
     fixtures: Option<Rc<FixtureSet>>,
     asked: RefCell<BTreeSet<String>>,
     weights: Option<Rc<WeightSet>>,
+    /// Stands still while an input is read.
+    clock: Clock,
 }
 
 /// Why a port was not given what it asked for.
@@ -37,14 +42,14 @@ pub enum RunError {
     UndeclaredInput { name: String, declared: String },
     #[error("the spec has no `weights`")]
     NoWeights,
-    #[error("the spec's weight file `{file}` has no weights in the manifest")]
-    NoWeightFile { file: String },
-    #[error("`{first}` and `{second}` would both be the weight `{name}` by the spec's `rename`")]
-    TwoWeights { name: String, first: String, second: String },
+    #[error(transparent)]
+    Catalogue(#[from] CatalogueError),
     #[error("there is no weight `{name}`{near}")]
     NoWeight { name: String, near: String },
     #[error("parameter `{name}` of the module has shape {wanted:?}, but the weight has {found:?}")]
     WeightShape { name: String, wanted: Vec<usize>, found: Vec<usize> },
+    #[error("parameter `{name}` of the module is {wanted}, but the weight is {found}")]
+    WeightDtype { name: String, wanted: Dtype, found: Dtype },
     #[error("the spec's `reference.params` do not fit: {0}")]
     Params(#[source] serde_json::Error),
     #[error(transparent)]
@@ -54,12 +59,18 @@ pub enum RunError {
 }
 
 impl Run {
-    pub(super) fn new(spec: Rc<Spec>, fixtures: Option<Rc<FixtureSet>>) -> Result<Self, RunError> {
+    pub(super) fn new(
+        spec: Rc<Spec>,
+        fixtures: Option<Rc<FixtureSet>>,
+        clock: Clock,
+    ) -> Result<Self, RunError> {
         let weights = match (&spec.weights, &fixtures) {
-            (Some(declared), Some(set)) => Some(Rc::new(WeightSet::new(declared, Rc::clone(set))?)),
+            (Some(declared), Some(set)) => {
+                Some(Rc::new(WeightSet::new(declared, Rc::clone(set), clock.clone())?))
+            }
             _ => None,
         };
-        Ok(Self { spec, fixtures, asked: RefCell::default(), weights })
+        Ok(Self { spec, fixtures, asked: RefCell::default(), weights, clock })
     }
 
     /// The input of that name, which the spec must declare.
@@ -76,7 +87,7 @@ impl Run {
             return Err(RunError::UndeclaredInput { name: name.to_owned(), declared });
         };
         self.asked.borrow_mut().insert(name.to_owned());
-        Ok(from_host(&fixtures.input(name)?.view())?)
+        self.clock.pause(|| Ok(from_host(&fixtures.input(name)?.view())?))
     }
 
     /// The spec's weights. What the port takes from them, and what it leaves, is audited.

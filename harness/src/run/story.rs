@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 
-use super::folder::{EXIT, End, Exit, Folder, FolderError, Line, STARTED};
+use super::folder::{Audit, EXIT, End, Exit, Folder, FolderError, Line, STARTED};
 use super::job::{Inject, JOB, Job};
 use super::obstacle::Obstacle;
 use crate::record::Record;
@@ -73,6 +73,11 @@ impl Story {
     /// Whether the worker did not get to its end.
     pub(crate) fn crashed(&self) -> bool {
         self.crash().is_some()
+    }
+
+    /// What became of the weights, if the port came back.
+    pub(crate) fn audit(&self) -> Option<&Audit> {
+        self.end().and_then(|end| end.weights.as_ref())
     }
 
     pub(super) fn end(&self) -> Option<&End> {

@@ -1,18 +1,22 @@
 //! Weights as a port sees them, and the audit of what it took.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
 use mlx_rs::Array;
 use mlx_rs::module::ModuleParameters;
 
-use super::array::from_host;
+use super::array::{ArrayError, dtype_of, from_host};
+use super::catalogue::{Catalogue, Faults};
+use super::clock::Clock;
 use super::folder::Audit;
 use super::port::RunError;
+use super::random::forget_draws;
 use crate::golden::FixtureSet;
 use crate::near::did_you_mean;
 use crate::spec::Weights;
+use crate::tensor::Dtype;
 
 /// The weights of a fixture set under the names that the port knows them by.
 pub struct WeightSet {
@@ -21,7 +25,11 @@ pub struct WeightSet {
     names: BTreeMap<String, String>,
     allow_missing: Vec<String>,
     expect: Vec<String>,
+    /// What is wrong with the files, whatever the port does.
+    faults: Faults,
     ledger: RefCell<Ledger>,
+    /// Stands still while a weight is read.
+    clock: Clock,
 }
 
 #[derive(Default)]
@@ -29,24 +37,16 @@ struct Ledger {
     taken: BTreeSet<String>,
     missing: BTreeSet<String>,
     misshapen: BTreeMap<String, String>,
+    mistyped: BTreeMap<String, String>,
 }
 
 impl WeightSet {
-    pub(super) fn new(declared: &Weights, set: Rc<FixtureSet>) -> Result<Self, RunError> {
-        let mut names = BTreeMap::new();
-        for file in &declared.files {
-            if !set.weights().any(|entry| entry.file == *file) {
-                return Err(RunError::NoWeightFile { file: file.clone() });
-            }
-        }
-        for entry in set.weights().filter(|entry| declared.files.contains(&entry.file)) {
-            let name = renamed(&entry.name, &declared.rename);
-            if let Some(first) = names.insert(name.clone(), entry.name.clone()) {
-                return Err(RunError::TwoWeights { name, first, second: entry.name.clone() });
-            }
-        }
+    pub(super) fn new(declared: &Weights, set: Rc<FixtureSet>, clock: Clock) -> Result<Self, RunError> {
+        let catalogue = Catalogue::of(declared, &set)?;
+        let names = catalogue.weights().map(|(name, entry)| (name.to_owned(), entry.name.clone())).collect();
+        let faults = catalogue.faults(declared);
         let (allow_missing, expect) = (declared.allow_missing.clone(), declared.expect.clone());
-        Ok(Self { set, names, allow_missing, expect, ledger: RefCell::default() })
+        Ok(Self { set, names, allow_missing, expect, faults, ledger: RefCell::default(), clock })
     }
 
     /// The weight of that name.
@@ -70,8 +70,10 @@ impl WeightSet {
     /// When it is there and cannot be read.
     pub fn find(&self, name: &str) -> Result<Option<Array>, RunError> {
         let Some(stored) = self.names.get(name) else { return Ok(None) };
-        let array = from_host(&self.set.weight(stored)?.view())?;
+        let array = self.clock.pause(|| Ok::<_, RunError>(from_host(&self.set.weight(stored)?.view())?))?;
         self.ledger.borrow_mut().taken.insert(name.to_owned());
+        // What the layer drew when it was made is now replaced.
+        forget_draws().map_err(ArrayError::from)?;
         Ok(Some(array))
     }
 
@@ -80,18 +82,24 @@ impl WeightSet {
         self.names.keys().map(String::as_str)
     }
 
-    /// Gives every parameter of an mlx-rs module its weight, strictly: all must be there, with the parameter's shape.
+    /// Gives every parameter of an mlx-rs module its weight, strictly: all must be there, with the parameter's shape,
+    /// and a floating-point parameter takes a floating-point weight. Which kind of float is the files' to say: mlx-rs
+    /// makes layers in float32, whatever they are loaded with.
     ///
-    /// mlx-rs's own loading leaves what it does not find at its random start, and looks at no shape.
+    /// mlx-rs's own loading leaves what it does not find at its random start, and looks at no shape. Where it has
+    /// quantised layers, which keep `up.weight` as `up.inner.weight`, files that say `up.weight` are taken as they are.
     ///
     /// # Errors
     /// On the first parameter without a weight that fits; the audit lists all of them.
     pub fn load_into(&self, module: &mut impl ModuleParameters) -> Result<(), RunError> {
         let mut first = None;
-        let mut found = std::collections::HashMap::new();
-        for (name, parameter) in module.parameters().flatten() {
-            match self.fitting(&name, parameter.shape()) {
-                Ok(Some(array)) => drop(found.insert(name, array)),
+        let mut found = HashMap::new();
+        let parameters = module.parameters().flatten();
+        for (name, parameter) in &parameters {
+            let outer = outer_name(name, |other| parameters.contains_key(other));
+            let stored = outer.filter(|_| !self.names.contains_key(&**name));
+            match self.fitting(name, stored.as_deref().unwrap_or(name), parameter) {
+                Ok(Some(array)) => drop(found.insert(Rc::clone(name), array)),
                 Ok(None) => {}
                 Err(error) => drop(first.get_or_insert(error)),
             }
@@ -100,25 +108,33 @@ impl WeightSet {
             Some(error) => Err(error),
             None => {
                 module.update_flattened(found);
-                Ok(())
+                Ok(forget_draws().map_err(ArrayError::from)?)
             }
         }
     }
 
-    /// The weight for a parameter of that name and shape; none where the spec allows it to be missing.
-    fn fitting(&self, name: &str, shape: &[i32]) -> Result<Option<Array>, RunError> {
-        if !self.names.contains_key(name) && self.allow_missing.iter().any(|pattern| matches(pattern, name)) {
+    /// The weight called `stored` for the parameter called `name`; none where the spec allows it to be missing.
+    fn fitting(&self, name: &str, stored: &str, parameter: &Array) -> Result<Option<Array>, RunError> {
+        let allowed = |name: &str| self.allow_missing.iter().any(|pattern| matches(pattern, name));
+        if !self.names.contains_key(stored) && (allowed(name) || allowed(stored)) {
             return Ok(None);
         }
-        let array = self.get(name)?;
-        if array.shape() == shape {
-            return Ok(Some(array));
+        let array = self.get(stored)?;
+        let mut ledger = self.ledger.borrow_mut();
+        if array.shape() != parameter.shape() {
+            let shape = |array: &Array| array.shape().iter().map(|&length| length as usize).collect();
+            let (wanted, found) = (shape(parameter), shape(&array));
+            let error = RunError::WeightShape { name: name.to_owned(), wanted, found };
+            ledger.misshapen.insert(name.to_owned(), error.to_string());
+            return Err(error);
         }
-        let usize_shape = |shape: &[i32]| shape.iter().map(|&length| length as usize).collect();
-        let (wanted, found) = (usize_shape(shape), usize_shape(array.shape()));
-        let error = RunError::WeightShape { name: name.to_owned(), wanted, found };
-        self.ledger.borrow_mut().misshapen.insert(name.to_owned(), error.to_string());
-        Err(error)
+        let (wanted, found) = (dtype_of(parameter), dtype_of(&array));
+        if kind(wanted) != kind(found) {
+            let text = format!("{stored}: the module's parameter is {wanted}, but the weight is {found}");
+            ledger.mistyped.insert(name.to_owned(), text);
+            return Err(RunError::WeightDtype { name: name.to_owned(), wanted, found });
+        }
+        Ok(Some(array))
     }
 
     pub(super) fn audit(&self) -> Audit {
@@ -126,34 +142,32 @@ impl WeightSet {
         let expected = self.expect.iter().filter(|name| !self.names.contains_key(*name));
         let missing: BTreeSet<&String> = ledger.missing.iter().chain(expected).collect();
         Audit {
-            taken: ledger.taken.len(),
+            taken: ledger.taken.iter().cloned().collect(),
             missing: missing.into_iter().cloned().collect(),
             unused: self.names.keys().filter(|name| !ledger.taken.contains(*name)).cloned().collect(),
             misshapen: ledger.misshapen.values().cloned().collect(),
+            mistyped: ledger.mistyped.values().chain(&self.faults.mistyped).cloned().collect(),
+            siblings: self.faults.siblings.clone(),
+            packing: self.faults.packing.clone(),
         }
     }
 }
 
-/// The port's name for a weight: every run of whole segments that a rule names is replaced, the longest rule first.
-fn renamed(name: &str, rules: &BTreeMap<String, String>) -> String {
-    let mut ordered: Vec<(Vec<&str>, &str)> =
-        rules.iter().map(|(from, to)| (from.split('.').collect(), to.as_str())).collect();
-    ordered.sort_by_key(|(from, _)| std::cmp::Reverse(from.len()));
-    let mut rest: &[&str] = &name.split('.').collect::<Vec<_>>();
-    let mut parts = Vec::new();
-    while let [first, others @ ..] = rest {
-        match ordered.iter().find(|(from, _)| rest.starts_with(from)) {
-            Some((from, to)) => {
-                parts.extend((!to.is_empty()).then_some(*to));
-                rest = &rest[from.len()..];
-            }
-            None => {
-                parts.push(*first);
-                rest = others;
-            }
-        }
+/// What Python calls a parameter that mlx-rs keeps inside a quantised layer: `up.weight` for `up.inner.weight` and
+/// `up.bias` for `up.inner.bias`. A layer is quantised when it has scales beside the inner weight.
+fn outer_name(name: &str, has: impl Fn(&str) -> bool) -> Option<String> {
+    let (path, leaf) = name.rsplit_once('.').filter(|(_, leaf)| matches!(*leaf, "weight" | "bias"))?;
+    let layer = path.strip_suffix("inner").filter(|layer| layer.is_empty() || layer.ends_with('.'))?;
+    let quantized = has(&format!("{layer}scales")) && has(&format!("{layer}inner.weight"));
+    quantized.then(|| format!("{layer}{leaf}"))
+}
+
+/// Whether a dtype is of the floats, the complex numbers or the rest: between these nothing is converted.
+fn kind(dtype: Dtype) -> u8 {
+    match dtype {
+        Dtype::Complex64 => 2,
+        dtype => u8::from(dtype.is_float()),
     }
-    parts.join(".")
 }
 
 /// Whether `name` is what `pattern` says, in which `*` stands for any text.
@@ -169,23 +183,6 @@ fn matches(pattern: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn renames_touch_whole_segments_only() {
-        let rules: BTreeMap<String, String> = [("attn.proj", "attn.out"), ("proj", "p"), ("inner", "")]
-            .map(|(from, to)| (from.to_owned(), to.to_owned()))
-            .into();
-        for (name, wanted) in [
-            ("blocks.0.attn.proj.weight", "blocks.0.attn.out.weight"),
-            ("proj.weight", "p.weight"),
-            ("proj_in.weight", "proj_in.weight"),
-            ("proj", "p"),
-            ("proj.proj.weight", "p.p.weight"),
-            ("q.inner.weight", "q.weight"),
-        ] {
-            assert_eq!(renamed(name, &rules), wanted);
-        }
-    }
 
     #[test]
     fn a_star_stands_for_any_text() {

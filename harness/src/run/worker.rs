@@ -18,6 +18,7 @@ use super::folder::{Audit, End, Line};
 use super::job::Job;
 use super::observer::Observer;
 use super::port::{Port, PortResult, Run};
+use super::random::{draws, forget_draws};
 use super::stopwatch::{Laps, Stopwatch};
 use super::story::TIMES;
 use crate::golden::FixtureSet;
@@ -55,13 +56,15 @@ fn run(path: &Path, ports: &BTreeMap<String, Port>) -> Result<(), String> {
         .write_json("run.json", &Environment::of(&job, &device))
         .map_err(|error| error_chain(&error))?;
 
-    let run = Run::new(Rc::clone(&spec), fixtures.clone()).map_err(|error| error_chain(&error))?;
     let clock = Clock::start();
+    let run = Run::new(Rc::clone(&spec), fixtures.clone(), clock.clone());
+    let run = run.map_err(|error| error_chain(&error))?;
     let observer = Observer::start(&job, Rc::clone(&spec), fixtures, clock.clone());
     let observer = observer.map_err(|error| error_chain(&error))?;
     let log = observer.log();
-    // A panic is one more way for a port to fail, and what it had reached still counts.
+    forget_draws().map_err(|error| mlx_message(error.what()))?;
     clock.restart();
+    // A panic is one more way for a port to fail, and what it had reached still counts.
     let outcome = catch_unwind(AssertUnwindSafe(|| drive(Box::new(observer), || port(&run)).0));
     let error = match outcome {
         Ok(Ok(())) => None,
@@ -70,12 +73,17 @@ fn run(path: &Path, ports: &BTreeMap<String, Port>) -> Result<(), String> {
     };
     let stopped = log.borrow().stopped();
     let failed = error.is_some();
+    let random = match failed {
+        true => None,
+        false => draws().map_err(|error| mlx_message(error.what()))?,
+    };
     let end = End {
         error: error.filter(|_| !stopped),
         stopped,
         unused_inputs: if stopped || failed { Vec::new() } else { run.unused_inputs() },
         // What a port that failed had not come to yet is not unused.
         weights: run.audit().map(|audit| if failed { Audit { unused: Vec::new(), ..audit } } else { audit }),
+        random,
     };
     log.borrow_mut().write(&Line::End(end)).map_err(|error| error_chain(&error))?;
     if failed || stopped { Ok(()) } else { time(&job, &spec, &clock, || port(&run)) }

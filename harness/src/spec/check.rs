@@ -7,13 +7,14 @@ use super::bounds;
 use super::checkpoint::{Draft, check_checkpoint};
 use super::decode::{At, Decode, Maybe, Reader};
 use super::expand::{Expanded, expand};
-use super::file::{ReferenceFile, SpecFile, WeightsFile};
-use super::model::{Reference, Spec, Weights};
+use super::file::{QuantizedFile, ReferenceFile, SpecFile, WeightsFile};
+use super::model::{Packing, Reference, Spec, Weights};
 use super::policy::Policies;
 use super::problem::{Place, Problem, SpecError, quoted};
 use super::words::Device;
 use super::yaml;
 use crate::near::did_you_mean;
+use crate::tensor::Dtype;
 
 /// Reads one spec from its text; `path` is for messages only.
 ///
@@ -236,7 +237,36 @@ fn weights(file: &WeightsFile, place: &Place, reader: &mut Reader<'_>) -> Weight
         rename: file.rename.value().map(|rename| rename.0.clone()).unwrap_or_default(),
         allow_missing: list(&file.allow_missing),
         expect: list(&file.expect),
+        dtype: file.dtype.get().and_then(|dtype| weight_dtype(dtype, reader)),
+        quantized: file.quantized.value().and_then(|file| packing(file, reader)),
     }
+}
+
+/// The dtype that all floating-point weights have, which is one of theirs.
+fn weight_dtype(dtype: &At<Dtype>, reader: &mut Reader<'_>) -> Option<Dtype> {
+    if !dtype.value.is_float() {
+        let allowed =
+            "expected the dtype of the floating-point weights: `float16`, `bfloat16`, `float32`, `float64`";
+        reader.problem(&dtype.place, format!("found `{}`", dtype.value), allowed);
+        return None;
+    }
+    Some(dtype.value)
+}
+
+fn packing(file: &QuantizedFile, reader: &mut Reader<'_>) -> Option<Packing> {
+    let mut one_of = |found: &Maybe<u32>, allowed: &[u32]| {
+        let at = found.get()?;
+        if !allowed.contains(&at.value) {
+            let allowed: Vec<String> = allowed.iter().map(u32::to_string).collect();
+            let message = format!("found {}, which MLX cannot pack", at.value);
+            reader.problem(&at.place, message, format!("expected one of {}", allowed.join(", ")));
+            return None;
+        }
+        Some(at.value)
+    };
+    let (bits, group_size) =
+        (one_of(&file.bits, &Packing::BITS), one_of(&file.group_size, &Packing::GROUP_SIZES));
+    Some(Packing { bits: bits?, group_size: group_size? })
 }
 
 /// The checkpoints that `inject` stands for: by name, or all of a loop by its name as written.

@@ -69,6 +69,23 @@ mapping! {
         allow_missing: Vec<At<String>>,
         /// Names that must be there once renamed.
         expect: Vec<At<String>>,
+        /// Dtype that every floating-point weight of the files must have.
+        #[schemars(extend("enum" = ["float16", "bfloat16", "float32", "float64"]))]
+        dtype: Dtype,
+        /// How the quantised weights are packed, all of them; without it, any packing that MLX has will do.
+        quantized: QuantizedFile,
+    }
+}
+
+mapping! {
+    /// How weights are packed.
+    struct QuantizedFile ("`quantized`", required: [bits, group_size]) {
+        /// Bits of one element: 2, 3, 4, 5, 6 or 8.
+        #[schemars(extend("enum" = [2, 3, 4, 5, 6, 8]))]
+        bits: u32,
+        /// Elements that share a scale and a bias: 32, 64 or 128.
+        #[schemars(extend("enum" = [32, 64, 128]))]
+        group_size: u32,
     }
 }
 

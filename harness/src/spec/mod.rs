@@ -32,7 +32,7 @@ pub use check::parse_spec;
 pub use expand::RESERVED;
 pub use load::Specs;
 pub(crate) use model::hit_name;
-pub use model::{Checkpoint, Dim, Reference, Spec, Weights};
+pub use model::{Checkpoint, Dim, Packing, Reference, Spec, Weights};
 pub use policy::{POLICIES, Policies, PoliciesState, Policy};
 pub use problem::{Place, Problem, SpecError};
 pub use requirement::{Host, Requirement};

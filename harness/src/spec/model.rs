@@ -71,6 +71,47 @@ pub struct Weights {
     pub allow_missing: Vec<String>,
     /// Names that must be there once renamed.
     pub expect: Vec<String>,
+    /// Dtype that every floating-point weight of the files must have.
+    pub dtype: Option<Dtype>,
+    /// How every quantised weight is packed.
+    pub quantized: Option<Packing>,
+}
+
+/// How quantised weights are packed: elements of `bits` bits lie in 32-bit words, and `group_size` of them in a row
+/// share a scale and a bias.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Packing {
+    /// Bits of one element.
+    pub bits: u32,
+    /// Elements that share a scale and a bias.
+    pub group_size: u32,
+}
+
+impl Packing {
+    /// The bits that MLX can pack.
+    pub const BITS: [u32; 6] = [2, 3, 4, 5, 6, 8];
+    /// The sizes of groups that MLX can pack.
+    pub const GROUP_SIZES: [u32; 3] = [32, 64, 128];
+
+    /// Whether rows of `words` 32-bit words hold exactly `groups` groups.
+    pub fn fits(self, words: usize, groups: usize) -> bool {
+        let bits = u128::from(self.bits) * u128::from(self.group_size) * groups as u128;
+        bits == 32 * words as u128
+    }
+
+    /// Every packing of MLX that fits such rows.
+    pub fn fitting(words: usize, groups: usize) -> Vec<Self> {
+        let pairs = Self::BITS
+            .iter()
+            .flat_map(|&bits| Self::GROUP_SIZES.iter().map(move |&group_size| Self { bits, group_size }));
+        pairs.filter(|packing| packing.fits(words, groups)).collect()
+    }
+}
+
+impl fmt::Display for Packing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bits in groups of {}", self.bits, self.group_size)
+    }
 }
 
 /// One place in the port whose tensor is looked at.

@@ -157,8 +157,25 @@ fn inputs_weights_and_the_rest_of_a_spec() {
     check_key(
         "weights: {file: a, renames: {}}",
         &["5:20: unknown key `renames` in `weights`, did you mean \
-               `rename`? expected one of `file`, `shards`, `rename`, `allow_missing`, `expect`"],
+               `rename`? expected one of `file`, `shards`, `rename`, `allow_missing`, `expect`, `dtype`, `quantized`"],
     );
+    check_key(
+        "weights: {file: a, dtype: int32}",
+        &["5:27: found `int32`: expected the dtype of the floating-point weights: `float16`, `bfloat16`, \
+           `float32`, `float64`"],
+    );
+    check_key(
+        "weights: {file: a, quantized: {bits: 7, group_size: 16}}",
+        &[
+            "5:38: found 7, which MLX cannot pack: expected one of 2, 3, 4, 5, 6, 8",
+            "5:53: found 16, which MLX cannot pack: expected one of 32, 64, 128",
+        ],
+    );
+    check_key(
+        "weights: {file: a, quantized: {bits: 4}}",
+        &["5:31: key `group_size` is missing in `quantized`"],
+    );
+    check_key("weights: {file: a, dtype: bfloat16, quantized: {bits: 4, group_size: 64}}", &[]);
     for text in ["90", "90 s", "5d", "0s", "25h", "-1s", "99999999999999999999s", "s", "''", "é"] {
         let found = match text {
             "90" => "the number `90`".to_owned(),
