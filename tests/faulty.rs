@@ -1,7 +1,9 @@
-//! A suite whose ports are wrong on purpose, one a kind of mistake. `planted.rs` runs it and expects each to be caught.
+//! A suite whose ports are wrong on purpose, one a kind of mistake. `planted.rs` and its siblings run it and expect each
+//! to be caught. With `FAULTY_XTASK` set it is the `cargo xtask` of the same project.
 
 use std::process::ExitCode;
 
+use mlx_parity::cli::Project;
 use mlx_parity::{PortResult, Run, Suite};
 use mlx_parity_tap::{scope, tap};
 use mlx_rs::builder::Builder;
@@ -15,6 +17,9 @@ fn main() -> ExitCode {
         eprintln!("FAULTY_ROOT names the folder with parity-specs/ and fixtures/");
         return ExitCode::FAILURE;
     };
+    if std::env::var_os("FAULTY_XTASK").is_some() {
+        return Project::new(root, "parity-specs", "fixtures").without_setup().main();
+    }
     let mut suite = Suite::new(root, "parity-specs", "fixtures")
         .port("right", |run| forward(run, |_, array| Ok(array)))
         .port("wrong_eps", |run| {
@@ -51,6 +56,16 @@ fn main() -> ExitCode {
             tap("out", layers.q.forward(&ops::ones::<f32>(&[1, 64])?)?)?;
             Ok(())
         })
+        .port("reordered", |run| {
+            let mut late = Vec::new();
+            forward_by(run, |name, x| {
+                late.push((name.to_owned(), x.clone()));
+                Ok(x)
+            })?;
+            late.rotate_right(1);
+            late.into_iter().try_for_each(|(name, x)| tap(&name, x).map(drop))?;
+            Ok(())
+        })
         .port("prints", |run| {
             println!("printed by the port");
             forward(run, |_, array| Ok(array))
@@ -62,7 +77,7 @@ fn main() -> ExitCode {
 }
 
 /// What is done to the array of the tap with this name before it is tapped.
-type Fault = fn(&str, Array) -> Result<Array, Box<dyn std::error::Error + Send + Sync>>;
+type Fault = fn(&str, Array) -> Met;
 
 const FAULTS: &[(&str, Fault)] = &[
     ("scaled", |name, x| Ok(if name == "gated" { x.multiply(Array::from_f32(1.01))? } else { x })),
@@ -113,6 +128,23 @@ const FAULTS: &[(&str, Fault)] = &[
         }
         Ok(x)
     }),
+    ("segfault", |name, x| {
+        if name == "out" {
+            signal_self("-SEGV")?;
+        }
+        Ok(x)
+    }),
+    // Each stage is off by half of what it may be off, and the next squares that.
+    ("drift", |_, x| Ok(x.multiply(Array::from_f32(1.0 + 6e-6))?)),
+    ("dies_late", |name, x| {
+        thread_local! {
+            static LATE: Late = const { Late };
+        }
+        if name == "out" {
+            LATE.with(|_| ());
+        }
+        Ok(x)
+    }),
     ("crash_once", |name, x| {
         let again = std::env::var("NEXTEST_ATTEMPT").is_ok_and(|attempt| attempt != "1");
         if name == "out" && !again { std::process::abort() } else { Ok(x) }
@@ -126,22 +158,45 @@ struct Layers {
     q: nn::QuantizedLinear,
 }
 
-/// The block with plain operations, so that a fault can stand anywhere.
-fn forward(run: &Run, fault: Fault) -> PortResult {
-    if let Some(path) = std::env::var_os("FAULTY_COUNT") {
-        let mut count = std::fs::OpenOptions::new().create(true).append(true).open(path)?;
-        std::io::Write::write_all(&mut count, b"forward\n")?;
+/// Aborts when the main thread's storage is torn down.
+struct Late;
+
+impl Drop for Late {
+    fn drop(&mut self) {
+        std::process::abort();
     }
-    let weights = run.weights()?;
-    let weight = |name: &str| weights.get(name);
-    let linear = |x: &Array, name: &str| -> Result<Array, Box<dyn std::error::Error + Send + Sync>> {
-        Ok(x.matmul(weight(&format!("{name}.weight"))?.transpose()?)?)
-    };
-    let meet = |name: &str, array: Array| -> Result<Array, Box<dyn std::error::Error + Send + Sync>> {
+}
+
+/// Sends this process a signal, as a fault in native code would; twice, since Rust looks at the first SIGSEGV itself.
+fn signal_self(signal: &str) -> std::io::Result<()> {
+    for _ in 0..2 {
+        std::process::Command::new("kill").args([signal, &std::process::id().to_string()]).status()?;
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+    Ok(())
+}
+
+/// The block with plain operations, so that a fault can stand anywhere, and its taps.
+fn forward(run: &Run, fault: Fault) -> PortResult {
+    forward_by(run, |name, array| {
         let array = fault(name, array)?;
         let renamed = std::env::var("FAULTY_RENAMED").is_ok_and(|renamed| renamed == name);
         Ok(if renamed { array } else { tap(name, array)? })
-    };
+    })
+}
+
+type Met = Result<Array, Box<dyn std::error::Error + Send + Sync>>;
+
+/// The block, with `meet` at each of its stages.
+fn forward_by(run: &Run, mut meet: impl FnMut(&str, Array) -> Met) -> PortResult {
+    if let Some(path) = std::env::var_os("FAULTY_COUNT") {
+        let mut count = std::fs::OpenOptions::new().create(true).append(true).open(path)?;
+        std::io::Write::write_all(&mut count, format!("{}\n", std::process::id()).as_bytes())?;
+    }
+    let weights = run.weights()?;
+    let weight = |name: &str| weights.get(name);
+    let linear =
+        |x: &Array, name: &str| -> Met { Ok(x.matmul(weight(&format!("{name}.weight"))?.transpose()?)?) };
     let x = run.input("x")?;
     let normed = meet("norm", mlx_rs::fast::rms_norm(&x, Some(&weight("norm.weight")?), 1e-6)?)?;
     let gated = nn::silu(linear(&normed, "gate")?)?.multiply(linear(&normed, "up")?)?;

@@ -30,6 +30,7 @@ fn the_right_port_is_green() {
 #[case::mlx_error("mlx_error", &["out"], &["out: crash", "[matmul]"])]
 #[case::panic("panic", &["out"], &["out: crash", "planted panic"])]
 #[case::abort("abort", &["out", "weights"], &["out: crash", "killed by SIGABRT after checkpoint `gated`"])]
+#[case::segfault("segfault", &["out", "weights"], &["out: crash", "killed by SIGSEGV after checkpoint `gated`"])]
 #[case::exit("exit", &["out", "weights"], &["out: crash", "with exit code 7"])]
 #[case::weight_left(
     "weight_left",
@@ -259,7 +260,7 @@ fn a_process_that_was_killed_is_not_followed_by_another() {
     let folder = project.path("target/parity/runs/nextest-one--/gated_mlp/block");
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("started"), "1").unwrap();
-    as_nextest(&project, "norm", "one", "1").is_red(&["the process that ran this spec was killed"]);
+    project.as_nextest("norm", "one", "1").is_red(&["the process that ran this spec was killed"]);
     assert_eq!(project.forwards(), 0);
 }
 
@@ -283,37 +284,26 @@ fn what_a_port_prints_is_kept_apart_from_the_tests() {
     assert_eq!(fs::read_to_string(output).unwrap(), "printed by the port\n");
 }
 
-/// As nextest does it: a process a test, all with the same run id.
-fn as_nextest(project: &Project, name: &str, run: &str, attempt: &str) -> Ran {
-    let output = project
-        .command(&["--exact", &format!("gated_mlp/block::{name}"), "--nocapture"])
-        .env("NEXTEST_RUN_ID", run)
-        .env("NEXTEST_ATTEMPT", attempt)
-        .output()
-        .unwrap();
-    Ran::of(output)
-}
-
 #[test]
 fn processes_of_one_nextest_run_share_one_worker() {
     let project = Project::with_port("right");
     std::thread::scope(|scope| {
         for name in ["out", "norm", "gated", "fixture", "weights"] {
             let project = &project;
-            scope.spawn(move || as_nextest(project, name, "one", "1").is_green());
+            scope.spawn(move || project.as_nextest(name, "one", "1").is_green());
         }
     });
     assert_eq!(project.forwards(), 1);
-    as_nextest(&project, "out", "two", "1").is_green();
+    project.as_nextest("out", "two", "1").is_green();
     assert_eq!(project.forwards(), 2);
 }
 
 #[test]
 fn a_crash_is_repeated_by_a_retry_only() {
     let project = Project::with_port("crash_once");
-    as_nextest(&project, "out", "one", "1").is_red(&["SIGABRT"]);
-    as_nextest(&project, "norm", "one", "1").is_green();
+    project.as_nextest("out", "one", "1").is_red(&["SIGABRT"]);
+    project.as_nextest("norm", "one", "1").is_green();
     assert_eq!(project.forwards(), 1);
-    as_nextest(&project, "out", "one", "2").is_green();
+    project.as_nextest("out", "one", "2").is_green();
     assert_eq!(project.forwards(), 2);
 }

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -61,6 +62,22 @@ impl Project {
             }
         }
         command.env("FAULTY_COUNT", self.path("count"));
+        // CI refuses what these tests are about.
+        command.env_remove("CI");
+        command
+    }
+
+    /// A command of `cargo xtask` in this project; where it runs Cargo, it runs the suite.
+    pub(crate) fn xtask(&self, arguments: &[&str]) -> Command {
+        let cargo = self.path("cargo");
+        let faulty = env!("CARGO_BIN_EXE_faulty");
+        let script = format!(
+            "#!/bin/sh\nunset FAULTY_XTASK\nwhile [ \"$1\" != -- ]; do shift; done\nshift\nexec '{faulty}' \"$@\"\n"
+        );
+        fs::write(&cargo, script).unwrap();
+        fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).unwrap();
+        let mut command = self.command(arguments);
+        command.env("FAULTY_XTASK", "1").env("CARGO", cargo);
         command
     }
 
@@ -68,9 +85,22 @@ impl Project {
         Ran::of(self.command(arguments).output().unwrap())
     }
 
-    /// How often a port was run: each leaves a line.
+    /// As nextest does it: a process a test, all with the same run id.
+    pub(crate) fn as_nextest(&self, name: &str, run: &str, attempt: &str) -> Ran {
+        let mut command = self.command(&["--exact", &format!("gated_mlp/block::{name}"), "--nocapture"]);
+        command.env("NEXTEST_RUN_ID", run).env("NEXTEST_ATTEMPT", attempt);
+        Ran::of(command.output().unwrap())
+    }
+
+    /// The processes in which a port was run, one a forward pass.
+    pub(crate) fn workers(&self) -> Vec<String> {
+        let lines = fs::read_to_string(self.path("count")).unwrap_or_default();
+        lines.lines().map(str::to_owned).collect()
+    }
+
+    /// How often a port was run.
     pub(crate) fn forwards(&self) -> usize {
-        fs::read_to_string(self.path("count")).map_or(0, |lines| lines.lines().count())
+        self.workers().len()
     }
 }
 

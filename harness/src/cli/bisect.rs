@@ -57,7 +57,7 @@ impl BisectError {
 
 pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, CliError> {
     let spec = find(project, &arguments.spec)?;
-    setup::ensure(project, false)?;
+    setup::ensure(project)?;
     let free = run_once(project, arguments, &spec, &[])?;
     // Asked for here, by a person, and told as what it is: not something that CI could take for a proof.
     let injected = [("PARITY_LOCALISE", "1"), ("CI", "false")];

@@ -54,7 +54,7 @@ impl ParityError {
 }
 
 pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, CliError> {
-    setup::ensure(project, false)?;
+    setup::ensure(project)?;
     let going = Out::of(project.root()).start(&fresh_key()).map_err(ParityError::from)?;
     let suite = SuiteRun {
         filter: arguments.filter.as_deref(),

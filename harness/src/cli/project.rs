@@ -11,6 +11,7 @@ pub struct Project {
     fixtures: PathBuf,
     suite: String,
     exporter: Option<PathBuf>,
+    sets_up: bool,
 }
 
 impl Project {
@@ -24,7 +25,8 @@ impl Project {
             std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| PathBuf::from("."), PathBuf::from);
         let root = crate_root.join(root);
         let root = std::path::absolute(root.canonicalize().as_ref().unwrap_or(&root)).unwrap_or(root);
-        Self { root, specs: specs.into(), fixtures: fixtures.into(), suite: "parity".into(), exporter: None }
+        let (specs, fixtures) = (specs.into(), fixtures.into());
+        Self { root, specs, fixtures, suite: "parity".into(), exporter: None, sets_up: true }
     }
 
     /// Names the test target of the workspace that is the parity suite; `parity` unless told.
@@ -36,6 +38,12 @@ impl Project {
     /// Names the folder of a Python exporter package whose own tests `cargo xtask test` also runs.
     pub fn exporter(mut self, folder: impl AsRef<Path>) -> Self {
         self.exporter = Some(self.root.join(folder));
+        self
+    }
+
+    /// Leaves MLX to the repository: only `cargo xtask setup` itself, not every command, sees to it.
+    pub fn without_setup(mut self) -> Self {
+        self.sets_up = false;
         self
     }
 
@@ -69,6 +77,11 @@ impl Project {
     /// Whether the fixtures are the project's own, not a root that other projects may use too.
     pub(crate) fn has_own_fixtures(&self) -> bool {
         self.fixture_root() == self.root.join(&self.fixtures)
+    }
+
+    /// Whether commands that need MLX see to it first.
+    pub(crate) fn sets_up(&self) -> bool {
+        self.sets_up
     }
 
     pub(crate) fn suite_target(&self) -> &str {

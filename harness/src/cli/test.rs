@@ -17,7 +17,7 @@ pub(crate) struct Arguments {
 
 /// Sets up, then runs `cargo test --workspace` and the exporter's tests; both run even if the first fails.
 pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, CliError> {
-    setup::ensure(project, false)?;
+    setup::ensure(project)?;
     let tests = status(
         cargo(project.root())
             .args(["test", "--workspace", "--no-fail-fast"])

@@ -33,7 +33,14 @@ pub(crate) struct Ending {
 
 impl Ending {
     fn without_record(name: &str, verdict: Verdict) -> Self {
-        Self { name: name.to_owned(), verdict, record: None, actual: None, warm_millis: None, audit_failed: false }
+        Self {
+            name: name.to_owned(),
+            verdict,
+            record: None,
+            actual: None,
+            warm_millis: None,
+            audit_failed: false,
+        }
     }
 }
 

@@ -10,8 +10,8 @@ use serde::de::DeserializeOwned;
 use thiserror::Error;
 
 use super::array::{ArrayError, from_host};
-use super::clock::Clock;
 use super::catalogue::CatalogueError;
+use super::clock::Clock;
 use super::folder::Audit;
 use super::weights::WeightSet;
 use crate::golden::{FixtureError, FixtureSet};

@@ -50,15 +50,20 @@ pub(crate) struct BindingsArguments {
     out: PathBuf,
 }
 
-/// The command: [`ensure`], and a line that says what to do next.
+/// The command: [`set_up`], and a line that says what to do next.
 pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, CliError> {
-    let done = ensure(project, arguments.force)?;
+    let done = set_up(project, arguments.force)?;
     println!("{done}; next: `cargo xtask test`, or `cargo test` as usual");
     Ok(ExitCode::SUCCESS)
 }
 
+/// Makes this machine ready for a command that needs MLX, unless the project sees to that itself.
+pub(crate) fn ensure(project: &Project) -> Result<(), SetupError> {
+    if project.sets_up() { set_up(project, false).map(drop) } else { Ok(()) }
+}
+
 /// Makes this machine ready unless it is, and says in a few words what it is ready for.
-pub(crate) fn ensure(project: &Project, force: bool) -> Result<String, SetupError> {
+fn set_up(project: &Project, force: bool) -> Result<String, SetupError> {
     match std::env::consts::OS {
         "linux" => linux(project, force),
         "macos" => {
