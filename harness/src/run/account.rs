@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::folder::{Audit, End, Exit, Folder, FolderError, Line};
 use super::obstacle::Obstacle;
+use super::stats::{Compared, STATS, has_stats};
 use crate::Class;
 use crate::near::did_you_mean;
 use crate::record::{Record, Status};
@@ -18,7 +19,7 @@ pub(crate) const WEIGHTS: &str = "weights";
 /// How one trial of a spec ended.
 #[derive(Debug, Clone)]
 pub(crate) struct Ending {
-    /// The checkpoint's name, or [`FIXTURE`], [`WEIGHTS`] or [`SPEC`].
+    /// The checkpoint's name, or [`FIXTURE`], [`WEIGHTS`], [`STATS`] or [`SPEC`].
     pub(crate) name: String,
     pub(crate) verdict: Verdict,
     /// The record that decided, if the checkpoint was met.
@@ -58,6 +59,8 @@ pub(crate) struct Story {
     exit: Exit,
     lines: Vec<Line>,
     output: String,
+    /// What came of the comparison of its statistics, once that was made.
+    stats: Option<Compared>,
 }
 
 impl Story {
@@ -67,7 +70,8 @@ impl Story {
         let obstacles = folder.read_json("obstacles.json")?.unwrap_or_default();
         let output = std::fs::read(folder.output()).unwrap_or_default();
         let output = String::from_utf8_lossy(&output).into_owned();
-        Ok(Some(Self { folder: folder.clone(), obstacles, exit, lines: folder.lines()?, output }))
+        let stats = folder.read_json("stats.json")?;
+        Ok(Some(Self { folder: folder.clone(), obstacles, exit, lines: folder.lines()?, output, stats }))
     }
 
     /// The records of the checkpoints that were met, in the order of the run.
@@ -81,6 +85,17 @@ impl Story {
     /// Whether the worker did not get to its end.
     pub(crate) fn crashed(&self) -> bool {
         self.crash().is_some()
+    }
+
+    /// Why the run does not tell of the whole port, in one line; nothing if it does.
+    pub(crate) fn incomplete(&self, spec: &Spec) -> Option<String> {
+        if let Some(obstacle) = self.obstacles.first() {
+            return Some(format!("not run; `{}::{}` says why", spec.id, teller(obstacle)));
+        }
+        if self.end().is_some_and(|end| end.stopped) {
+            return Some("the port was stopped, since nobody had asked for the whole of it".to_owned());
+        }
+        self.crash()
     }
 
     /// What became of the weights, if the port came back.
@@ -121,6 +136,7 @@ pub(crate) fn trial_names(spec: &Spec, level: u8) -> Vec<String> {
     let mut names: Vec<String> = checkpoints.map(|checkpoint| checkpoint.name.clone()).collect();
     names.extend(spec.needs_fixtures().then(|| FIXTURE.to_owned()));
     names.extend(spec.weights.is_some().then(|| WEIGHTS.to_owned()));
+    names.extend(has_stats(spec, level).then(|| STATS.to_owned()));
     names
 }
 
@@ -180,7 +196,17 @@ pub(crate) fn account(spec: &Spec, level: u8, story: &Story) -> Vec<Ending> {
     if spec.weights.is_some() {
         endings.push(Ending::without_record(WEIGHTS, weights(story, crash)));
     }
+    endings.extend(story.stats.as_ref().map(stats_ending));
     endings
+}
+
+/// How the trial [`STATS`] ended, which is made after all others.
+pub(crate) fn stats_ending(compared: &Compared) -> Ending {
+    let verdict = match compared.clone() {
+        Compared::Kept => Verdict::Passed,
+        Compared::Failed { line, more } => Verdict::Failed { class: Class::Stats, line, more },
+    };
+    Ending::without_record(STATS, verdict)
 }
 
 /// The trial that tells of an obstacle.
@@ -210,7 +236,7 @@ fn judged(checkpoint: &Checkpoint, records: &[&Record], story: &Story, crash: Op
     }
 }
 
-fn times(count: usize) -> String {
+pub(super) fn times(count: usize) -> String {
     if count == 1 { "once".into() } else { format!("{count} times") }
 }
 

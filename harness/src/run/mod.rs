@@ -21,12 +21,15 @@ mod obstacle;
 mod port;
 #[cfg(feature = "mlx")]
 mod random;
+mod stats;
 #[cfg(feature = "mlx")]
 mod weights;
 #[cfg(feature = "mlx")]
 mod worker;
 
-pub(crate) use account::{Ending, FIXTURE, SPEC, Story, Verdict, WEIGHTS, account, trial_names};
+pub(crate) use account::{
+    Ending, FIXTURE, SPEC, Story, Verdict, WEIGHTS, account, stats_ending, trial_names,
+};
 #[cfg(feature = "mlx")]
 pub use array::ArrayError;
 pub(crate) use catalogue::Catalogue;
@@ -40,6 +43,7 @@ pub(crate) use obstacle::{Obstacle, look_at_fixtures};
 pub(crate) use port::Port;
 #[cfg(feature = "mlx")]
 pub use port::{PortResult, Run, RunError};
+pub(crate) use stats::{Compared, STATS, moved, stats_text};
 #[cfg(feature = "mlx")]
 pub use weights::WeightSet;
 #[cfg(feature = "mlx")]

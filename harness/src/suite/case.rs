@@ -3,11 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use super::stats;
 use crate::Class;
 use crate::golden::ChecksumMemory;
 use crate::report::error_chain;
 use crate::run::{
-    Ending, Exit, Folder, FolderError, Going, Job, Obstacle, Out, Story, account, launch, look_at_fixtures,
+    Ending, Exit, Folder, FolderError, Going, Job, Obstacle, Out, STATS, Story, account, launch,
+    look_at_fixtures, stats_ending, stats_text,
 };
 use crate::spec::Spec;
 
@@ -17,6 +19,7 @@ pub(super) struct Home {
     pub(super) root: PathBuf,
     pub(super) spec_root: PathBuf,
     pub(super) fixture_root: PathBuf,
+    pub(super) snapshots: PathBuf,
     pub(super) out: Out,
     /// The key of this run, and whether other processes take part in it.
     pub(super) key: String,
@@ -43,11 +46,20 @@ pub(super) struct Case {
     /// The checkpoints that were asked for, when those are not all.
     wanted: OnceLock<Vec<String>>,
     endings: OnceLock<Result<Vec<Ending>, String>>,
+    stats: OnceLock<Ending>,
 }
 
 impl Case {
     pub(super) fn new(home: Arc<Home>, spec: Spec, level: u8, unusable: Option<String>) -> Self {
-        Self { home, spec, level, unusable, wanted: OnceLock::new(), endings: OnceLock::new() }
+        Self {
+            home,
+            spec,
+            level,
+            unusable,
+            wanted: OnceLock::new(),
+            endings: OnceLock::new(),
+            stats: OnceLock::new(),
+        }
     }
 
     /// Lets the port be stopped once these checkpoints were met.
@@ -58,6 +70,9 @@ impl Case {
     /// How the trial of that name ended; the first caller runs the spec, the others wait for it.
     pub(super) fn ending(&self, name: &str) -> Result<&Ending, String> {
         let endings = self.endings().as_ref().map_err(Clone::clone)?;
+        if name == STATS {
+            return self.stats();
+        }
         endings
             .iter()
             .find(|ending| ending.name == name)
@@ -65,8 +80,32 @@ impl Case {
     }
 
     /// How all trials ended, if any of them was asked for.
-    pub(super) fn ended(&self) -> Option<&Result<Vec<Ending>, String>> {
-        self.endings.get()
+    pub(super) fn ended(&self) -> Option<Result<Vec<Ending>, String>> {
+        let mut endings = self.endings.get()?.clone();
+        if let (Ok(endings), Some(stats)) = (&mut endings, self.stats.get()) {
+            // An earlier attempt at the same run may have left its own.
+            endings.retain(|ending| ending.name != STATS);
+            endings.push(stats.clone());
+        }
+        Some(endings)
+    }
+
+    /// Compares the statistics of the whole run with those that were accepted.
+    fn stats(&self) -> Result<&Ending, String> {
+        let Home { root, snapshots, .. } = &*self.home;
+        let folder = Folder::at(self.home.run_folder()?.join(&self.spec.id));
+        let story = Story::read(&folder).map_err(|error| error_chain(&error))?;
+        Ok(self.stats.get_or_init(|| {
+            let text = match &story {
+                Some(story) => stats_text(&self.spec, story),
+                None => Err("the run left nothing behind".to_owned()),
+            };
+            let compared = match text {
+                Ok(text) => stats::compare(&folder, root, snapshots, &self.spec.id, &text),
+                Err(why) => stats::cannot(&folder, &why),
+            };
+            stats_ending(&compared)
+        }))
     }
 
     fn endings(&self) -> &Result<Vec<Ending>, String> {

@@ -2,6 +2,7 @@
 
 mod case;
 mod settings;
+mod stats;
 mod trials;
 
 use std::collections::BTreeMap;
@@ -32,6 +33,7 @@ pub struct Suite {
     root: PathBuf,
     spec_root: PathBuf,
     fixture_root: PathBuf,
+    snapshots: PathBuf,
     ports: BTreeMap<String, Port>,
 }
 
@@ -45,7 +47,16 @@ impl Suite {
             Some(other) => root.join(other),
             None => root.join(fixtures),
         };
-        Self { spec_root: root.join(specs), fixture_root, root, ports: BTreeMap::new() }
+        let (spec_root, snapshots) = (root.join(specs), root.join("tests/snapshots"));
+        Self { spec_root, fixture_root, snapshots, root, ports: BTreeMap::new() }
+    }
+
+    /// Names another folder of `root` than `tests/snapshots` for the statistics that were accepted of each port.
+    ///
+    /// `cargo insta` finds those that lie in the folder of a package.
+    pub fn snapshots(mut self, folder: impl AsRef<Path>) -> Self {
+        self.snapshots = self.root.join(folder);
+        self
     }
 
     /// Registers the port that specs name as `name`. The closure builds the model and runs its forward pass once.
@@ -60,11 +71,12 @@ impl Suite {
 
     /// Runs as libtest would, with its arguments and its exit codes: 0 when all passed, 101 when any failed.
     ///
-    /// When the process was started as a worker, it runs that one spec instead.
+    /// When the process was started as a worker, it runs that one spec instead, or looks at one snapshot.
     pub fn main(self) -> ExitCode {
-        match std::env::var_os(WORKER) {
-            Some(job) => work(Path::new(&job), &self.ports),
-            None => trials::run(&self, &Arguments::from_args()),
+        match (std::env::var_os(WORKER), std::env::var_os(stats::SNAPSHOT)) {
+            (Some(job), _) => work(Path::new(&job), &self.ports),
+            (None, Some(folder)) => stats::work(Path::new(&folder)),
+            (None, None) => trials::run(&self, &Arguments::from_args()),
         }
     }
 }

@@ -10,7 +10,7 @@ use super::case::{Case, Home};
 use super::settings::{Require, Settings};
 use crate::near::did_you_mean;
 use crate::report::{ladder, trial_text};
-use crate::run::{FIXTURE, Out, SPEC, Verdict, WEIGHTS, key, trial_names};
+use crate::run::{FIXTURE, Out, SPEC, STATS, Verdict, WEIGHTS, key, trial_names};
 use crate::spec::{Host, Spec, SpecError, Specs};
 
 /// Lists or runs the trials that `arguments` select.
@@ -25,7 +25,7 @@ pub(super) fn run(suite: &Suite, arguments: &Arguments) -> ExitCode {
             if let Some(Ok(endings)) = case.ended()
                 && endings.iter().any(|ending| matches!(ending.verdict, Verdict::Failed { .. }))
             {
-                println!("{}", ladder(&case.spec, endings, false));
+                println!("{}", ladder(&case.spec, &endings, false));
             }
         }
     }
@@ -60,6 +60,7 @@ impl Trials {
             root: suite.root.clone(),
             spec_root: suite.spec_root.clone(),
             fixture_root: suite.fixture_root.clone(),
+            snapshots: suite.snapshots.clone(),
             out: Out::of(&suite.root),
             key: key(),
             shared: std::env::var_os("NEXTEST_RUN_ID").is_some(),
@@ -127,7 +128,7 @@ impl Trials {
                 self.trials.iter().filter(own).partition(|(trial, _)| !arguments.is_filtered_out(trial));
             let names: Vec<String> =
                 selected.iter().filter_map(|(_, owner)| Some(owner.as_ref()?.1.clone())).collect();
-            let whole = [FIXTURE, WEIGHTS, SPEC].iter().any(|name| names.iter().any(|n| n == name));
+            let whole = [FIXTURE, WEIGHTS, STATS, SPEC].iter().any(|name| names.iter().any(|n| n == name));
             if !others.is_empty() && !whole {
                 case.stop_after(names);
             }
