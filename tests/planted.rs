@@ -247,7 +247,7 @@ fn requirements_that_are_not_met_ignore_or_fail() {
     );
     let ran = project.run(&[]);
     ran.is_green();
-    ran.says(&["5 ignored", "gated_mlp/block is ignored: it needs the environment variable FAULTY_NEVER"]);
+    ran.says(&["6 ignored", "gated_mlp/block is ignored: it needs the environment variable FAULTY_NEVER"]);
     let required = Ran::of(project.command(&[]).env("PARITY_REQUIRE", "all").output().unwrap());
     required.is_red(&["PARITY_REQUIRE=all allows nothing to be ignored"]);
     let wrong = Ran::of(project.command(&[]).env("PARITY_REQUIRE", "yes").output().unwrap());
@@ -288,7 +288,7 @@ fn what_a_port_prints_is_kept_apart_from_the_tests() {
 fn processes_of_one_nextest_run_share_one_worker() {
     let project = Project::with_port("right");
     std::thread::scope(|scope| {
-        for name in ["out", "norm", "gated", "fixture", "weights"] {
+        for name in ["out", "norm", "gated", "fixture", "weights", "stats"] {
             let project = &project;
             scope.spawn(move || project.as_nextest(name, "one", "1").is_green());
         }

@@ -146,7 +146,7 @@ fn a_hundred_runs_give_the_same_verdicts() {
         lines.lines().map(told).collect::<Vec<_>>()
     };
     let first = told();
-    assert_eq!(first.len(), 5);
+    assert_eq!(first.len(), 6);
     for _ in 1..100 {
         assert_eq!(told(), first);
     }
@@ -185,7 +185,7 @@ fn report_of_a_run_that_is_not_there_says_what_to_do() {
 fn every_trial_is_accounted_for() {
     let project = Project::with_port("scaled");
     project.declare("  - {name: gated, dtype: float32, policy: fp32, gate: false, why: planted}");
-    project.run(&[]).says(&["parity: 6 declared = 4 passed + 1 failed + 0 ignored + 1 not gated\n"]);
+    project.run(&[]).says(&["parity: 7 declared = 4 passed + 2 failed + 0 ignored + 1 not gated\n"]);
     project.run(&["::norm"]).says(&["parity: 1 declared = 1 passed + 0 failed + 0 ignored + 0 not gated\n"]);
 }
 

@@ -175,6 +175,10 @@ fn quantized_project(weights: &[Weight], declared: &str) -> Project {
          checkpoints: [{{name: out, dtype: float32, shape: [1, 8], range: [49.99, 50.01]}}]\n"
     );
     fs::write(project.path(SPEC), spec).unwrap();
+    let stats =
+        "min 5.000000e1 max 5.000000e1 mean 5.000000e1 std 0.000000e0 absmax 5.000000e1 nan 0 inf 0 -inf 0";
+    let snapshot = format!("---\nsource: planted_weights.rs\n---\nout: float32 [1, 8] {stats}\n");
+    fs::write(project.path("tests/snapshots/gated_mlp__block.snap"), snapshot).unwrap();
     export(&project, &[("w.safetensors", weights)]);
     // Goldens that no checkpoint is compared with would be red.
     let path = project.path(&format!("{FIXTURES}/manifest.json"));

@@ -41,6 +41,8 @@ pub enum Class {
     Random,
     /// Weights were missing, never used, or other than the port or the spec has them.
     Weights,
+    /// The port's own statistics are not those that were accepted.
+    Stats,
 }
 
 impl Class {
@@ -63,6 +65,7 @@ impl Class {
             Self::Unused => "unused",
             Self::Random => "random",
             Self::Weights => "weights",
+            Self::Stats => "stats",
         }
     }
 }

@@ -58,6 +58,7 @@ pub(super) fn headline(class: Class) -> &'static str {
         Class::Unused => "an input is never used",
         Class::Random => "drawn at random",
         Class::Weights => "weights differ",
+        Class::Stats => "statistics are not as accepted",
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use super::obstacle::Obstacle;
+use super::stats::{Compared, STATS, has_stats};
 use super::story::{Story, undeclared};
 use crate::Class;
 use crate::near::did_you_mean;
@@ -18,7 +19,7 @@ pub(crate) const WEIGHTS: &str = "weights";
 /// How one trial of a spec ended.
 #[derive(Debug, Clone)]
 pub(crate) struct Ending {
-    /// The checkpoint's name, or [`FIXTURE`], [`WEIGHTS`] or [`SPEC`].
+    /// The checkpoint's name, or [`FIXTURE`], [`WEIGHTS`], [`STATS`] or [`SPEC`].
     pub(crate) name: String,
     pub(crate) verdict: Verdict,
     /// The record that decided, if the checkpoint was met.
@@ -60,6 +61,13 @@ impl Account {
         self.index.get(name).map(|&at| &self.endings[at])
     }
 
+    /// Puts what came of the statistics in the place of what an earlier attempt may have left.
+    pub(crate) fn set_stats(&mut self, compared: &Compared) {
+        self.endings.retain(|ending| ending.name != STATS);
+        self.endings.push(stats_ending(compared));
+        self.index = index(&self.endings);
+    }
+
     /// Whether any trial failed.
     pub(crate) fn is_red(&self) -> bool {
         self.endings.iter().any(|ending| matches!(ending.verdict, Verdict::Failed { .. }))
@@ -87,6 +95,7 @@ pub(crate) fn trial_names(spec: &Spec, level: u8) -> Vec<String> {
     let mut names: Vec<String> = checkpoints.map(|checkpoint| checkpoint.name.clone()).collect();
     names.extend(spec.needs_fixtures().then(|| FIXTURE.to_owned()));
     names.extend(spec.weights.is_some().then(|| WEIGHTS.to_owned()));
+    names.extend(has_stats(spec, level).then(|| STATS.to_owned()));
     names
 }
 
@@ -96,8 +105,12 @@ pub(crate) fn trial_names(spec: &Spec, level: u8) -> Vec<String> {
 /// nobody asked for more, tells only of the checkpoints that it met.
 pub(crate) fn account(spec: &Spec, story: Story) -> Account {
     let endings = endings(spec, &story);
-    let index = endings.iter().enumerate().map(|(at, ending)| (ending.name.clone(), at)).collect();
+    let index = index(&endings);
     Account { endings, story, index }
+}
+
+fn index(endings: &[Ending]) -> HashMap<String, usize> {
+    endings.iter().enumerate().map(|(at, ending)| (ending.name.clone(), at)).collect()
 }
 
 fn endings(spec: &Spec, story: &Story) -> Vec<Ending> {
@@ -162,11 +175,21 @@ fn endings(spec: &Spec, story: &Story) -> Vec<Ending> {
     if spec.weights.is_some() {
         endings.push(Ending::without_record(WEIGHTS, weights(story, crash)));
     }
+    endings.extend(story.stats.as_ref().map(stats_ending));
     endings
 }
 
+/// How the trial [`STATS`] ended, which is made after all others.
+fn stats_ending(compared: &Compared) -> Ending {
+    let verdict = match compared.clone() {
+        Compared::Kept => Verdict::Passed,
+        Compared::Failed { line, more } => Verdict::Failed { class: Class::Stats, line, more },
+    };
+    Ending::without_record(STATS, verdict)
+}
+
 /// The trial that tells of an obstacle.
-fn teller(obstacle: &Obstacle) -> &'static str {
+pub(super) fn teller(obstacle: &Obstacle) -> &'static str {
     if obstacle.class == Class::Spec { SPEC } else { FIXTURE }
 }
 
@@ -192,7 +215,7 @@ fn judged(checkpoint: &Checkpoint, records: &[&Record], story: &Story, crash: Op
     }
 }
 
-fn times(count: usize) -> String {
+pub(super) fn times(count: usize) -> String {
     if count == 1 { "once".into() } else { format!("{count} times") }
 }
 

@@ -26,6 +26,7 @@ mod obstacle;
 mod port;
 #[cfg(feature = "mlx")]
 mod random;
+mod stats;
 #[cfg(feature = "mlx")]
 mod stopwatch;
 mod story;
@@ -51,6 +52,7 @@ pub(crate) use obstacle::{Obstacle, look_at_fixtures};
 pub(crate) use port::Port;
 #[cfg(feature = "mlx")]
 pub use port::{PortResult, Run, RunError};
+pub(crate) use stats::{Compared, STATS, moved, stats_text};
 pub(crate) use story::Story;
 #[cfg(feature = "mlx")]
 pub use weights::WeightSet;

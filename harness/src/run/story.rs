@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 
+use super::account::teller;
 use super::folder::{Audit, EXIT, End, Exit, Folder, FolderError, Line, STARTED};
 use super::job::{Inject, JOB, Job};
 use super::obstacle::Obstacle;
+use super::stats::Compared;
 use crate::record::Record;
+use crate::spec::Spec;
 
 /// So much of the end of what a worker printed is looked at.
 const LAST_WORDS: u64 = 64 << 10;
@@ -26,6 +29,8 @@ pub(crate) struct Story {
     exit: Exit,
     pub(super) lines: Vec<Line>,
     times: Times,
+    /// What came of the comparison of its statistics, once that was made.
+    pub(super) stats: Option<Compared>,
 }
 
 impl Story {
@@ -44,7 +49,13 @@ impl Story {
             exit,
             lines: folder.lines()?,
             times: folder.read_json(TIMES)?.unwrap_or_default(),
+            stats: folder.read_json("stats.json")?,
         }))
+    }
+
+    /// Where it was left.
+    pub(crate) fn folder(&self) -> &Folder {
+        &self.folder
     }
 
     /// Up to which level checkpoints were looked at, if that is known.
@@ -73,6 +84,17 @@ impl Story {
     /// Whether the worker did not get to its end.
     pub(crate) fn crashed(&self) -> bool {
         self.crash().is_some()
+    }
+
+    /// Why the run does not tell of the whole port, in one line; nothing if it does.
+    pub(crate) fn incomplete(&self, spec: &Spec) -> Option<String> {
+        if let Some(obstacle) = self.obstacles.first() {
+            return Some(format!("not run; `{}::{}` says why", spec.id, teller(obstacle)));
+        }
+        if self.end().is_some_and(|end| end.stopped) {
+            return Some("the port was stopped, since nobody had asked for the whole of it".to_owned());
+        }
+        self.crash()
     }
 
     /// What became of the weights, if the port came back.

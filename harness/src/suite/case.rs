@@ -1,14 +1,16 @@
 //! One spec of a suite: run at most once, however many of its trials ask.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use super::stats;
 use crate::Class;
 use crate::golden::ChecksumMemory;
 use crate::report::error_chain;
 use crate::run::{
-    Account, EXIT, Ending, Exit, Folder, FolderError, Going, Inject, JOB, Job, Obstacle, Out, STARTED, Story,
-    account, launch, look_at_fixtures,
+    Account, Compared, EXIT, Ending, Exit, Folder, FolderError, Going, Inject, JOB, Job, Obstacle, Out,
+    STARTED, Story, account, launch, look_at_fixtures, stats_text,
 };
 use crate::spec::Spec;
 
@@ -18,6 +20,7 @@ pub(super) struct Home {
     pub(super) root: PathBuf,
     pub(super) spec_root: PathBuf,
     pub(super) fixture_root: PathBuf,
+    pub(super) snapshots: PathBuf,
     pub(super) out: Out,
     /// The key of this run, and whether other processes take part in it.
     pub(super) key: String,
@@ -52,6 +55,8 @@ pub(super) struct Case {
     pub(super) unusable: Option<String>,
     /// The checkpoints that were asked for, when those are not all.
     wanted: OnceLock<Vec<String>>,
+    /// Whether the trial of the port's statistics was asked for.
+    wants_stats: AtomicBool,
     account: OnceLock<Result<Arc<Account>, String>>,
 }
 
@@ -63,8 +68,13 @@ impl Case {
         inject: Inject,
         unusable: Option<String>,
     ) -> Self {
-        let (wanted, account) = (OnceLock::new(), OnceLock::new());
-        Self { home, spec, level, inject, unusable, wanted, account }
+        let (wanted, wants_stats, account) = (OnceLock::new(), AtomicBool::new(false), OnceLock::new());
+        Self { home, spec, level, inject, unusable, wanted, wants_stats, account }
+    }
+
+    /// Has the port's statistics compared when the spec is run.
+    pub(super) fn want_stats(&self) {
+        self.wants_stats.store(true, Ordering::Relaxed);
     }
 
     /// Lets the port be stopped once these checkpoints were met.
@@ -77,7 +87,12 @@ impl Case {
         let account = self.account.get_or_init(|| {
             let folder = self.home.run_folder()?.join(&self.spec.id);
             let story = self.story(folder).map_err(|error| error_chain(&error))?;
-            Ok(Arc::new(account(&self.spec, story)))
+            let mut account = account(&self.spec, story);
+            if self.wants_stats.load(Ordering::Relaxed) {
+                let compared = self.compare_stats(&account.story);
+                account.set_stats(&compared);
+            }
+            Ok(Arc::new(account))
         });
         let account = account.as_ref().map_err(Clone::clone)?;
         account
@@ -88,6 +103,16 @@ impl Case {
     /// What came of the spec, if any of its trials was asked for.
     pub(super) fn account(&self) -> Option<&Result<Arc<Account>, String>> {
         self.account.get()
+    }
+
+    /// Compares the statistics of the whole run with those that were accepted.
+    fn compare_stats(&self, story: &Story) -> Compared {
+        let Home { root, snapshots, .. } = &*self.home;
+        let folder = story.folder();
+        match stats_text(&self.spec, story) {
+            Ok(text) => stats::compare(folder, root, snapshots, &self.spec.id, &text),
+            Err(why) => stats::cannot(folder, &why),
+        }
     }
 
     /// Runs the spec, or waits for the process that does, and reads what it left.

@@ -2,6 +2,7 @@
 
 mod case;
 mod settings;
+mod stats;
 mod tell;
 mod trials;
 
@@ -35,6 +36,7 @@ pub struct Suite {
     fixture_root: PathBuf,
     /// Whether the fixture root is the project's own, not one that other suites may use too.
     own_fixtures: bool,
+    snapshots: PathBuf,
     ports: BTreeMap<String, Port>,
 }
 
@@ -48,7 +50,16 @@ impl Suite {
         let fixture_root =
             std::env::var_os("PARITY_FIXTURES").map_or_else(|| own.clone(), |other| root.join(other));
         let own_fixtures = fixture_root == own;
-        Self { spec_root: root.join(specs), fixture_root, own_fixtures, root, ports: BTreeMap::new() }
+        let (spec_root, snapshots) = (root.join(specs), root.join("tests/snapshots"));
+        Self { spec_root, fixture_root, own_fixtures, snapshots, root, ports: BTreeMap::new() }
+    }
+
+    /// Names another folder of `root` than `tests/snapshots` for the statistics that were accepted of each port.
+    ///
+    /// `cargo insta` finds those that lie in the folder of a package.
+    pub fn snapshots(mut self, folder: impl AsRef<Path>) -> Self {
+        self.snapshots = self.root.join(folder);
+        self
     }
 
     /// Registers the port that specs name as `name`. The closure builds the model and runs its forward pass once.
@@ -63,11 +74,12 @@ impl Suite {
 
     /// Runs as libtest would, with its arguments and its exit codes: 0 when all passed, 101 when any failed.
     ///
-    /// When the process was started as a worker, it runs that one spec instead.
+    /// When the process was started as a worker, it runs that one spec instead, or looks at one snapshot.
     pub fn main(self) -> ExitCode {
-        match std::env::var_os(WORKER) {
-            Some(job) => work(Path::new(&job), &self.ports),
-            None => trials::run(&self, &Arguments::from_args()),
+        match (std::env::var_os(WORKER), std::env::var_os(stats::SNAPSHOT)) {
+            (Some(job), _) => work(Path::new(&job), &self.ports),
+            (None, Some(folder)) => stats::work(Path::new(&folder)),
+            (None, None) => trials::run(&self, &Arguments::from_args()),
         }
     }
 }

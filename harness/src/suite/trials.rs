@@ -11,13 +11,15 @@ use super::settings::{Require, SettingError, Settings};
 use super::tell::tell;
 use crate::near::did_you_mean;
 use crate::report::{Summary, trial_text};
-use crate::run::{DISCOVERY, FIXTURE, Inject, Out, SPEC, Verdict, WEIGHTS, discovery, key, trial_names};
+use crate::run::{
+    DISCOVERY, FIXTURE, Inject, Out, SPEC, STATS, Verdict, WEIGHTS, discovery, key, trial_names,
+};
 use crate::spec::{Host, Spec, SpecError, Specs};
 
 /// Lists or runs the trials that `arguments` select.
 pub(super) fn run(suite: &Suite, arguments: &Arguments) -> ExitCode {
     let mut all = Trials::of(suite, arguments);
-    all.let_ports_stop_early(arguments);
+    all.select(arguments);
     let Trials { trials, told, .. } = all;
     let conclusion = libtest_mimic::run(arguments, trials.into_iter().map(|(trial, _)| trial).collect());
     if arguments.list {
@@ -70,6 +72,7 @@ impl Trials {
             root: suite.root.clone(),
             spec_root: suite.spec_root.clone(),
             fixture_root: suite.fixture_root.clone(),
+            snapshots: suite.snapshots.clone(),
             out: Out::of(&suite.root),
             key: key(),
             shared: std::env::var_os("NEXTEST_RUN_ID").is_some(),
@@ -155,8 +158,9 @@ impl Trials {
         self.told.declared += 1;
     }
 
-    /// Tells each case which of its checkpoints were selected, unless those are all or a trial needs the whole run.
-    fn let_ports_stop_early(&mut self, arguments: &Arguments) {
+    /// Tells each case what of it was selected: whether its statistics are, and, unless a trial needs the whole run,
+    /// after which checkpoints it may stop.
+    fn select(&mut self, arguments: &Arguments) {
         for case in &self.told.cases {
             let own = |(_, owner): &&(Trial, Owner)| {
                 owner.as_ref().is_some_and(|(other, _)| Arc::ptr_eq(other, case))
@@ -165,7 +169,10 @@ impl Trials {
                 self.trials.iter().filter(own).partition(|(trial, _)| !arguments.is_filtered_out(trial));
             let names: Vec<String> =
                 selected.iter().filter_map(|(_, owner)| Some(owner.as_ref()?.1.clone())).collect();
-            let whole = [FIXTURE, WEIGHTS, SPEC].iter().any(|name| names.iter().any(|n| n == name));
+            if names.iter().any(|name| name == STATS) {
+                case.want_stats();
+            }
+            let whole = [FIXTURE, WEIGHTS, STATS, SPEC].iter().any(|name| names.iter().any(|n| n == name));
             if !others.is_empty() && !whole {
                 case.stop_after(names);
             }

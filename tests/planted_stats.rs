@@ -1,0 +1,185 @@
+//! A port whose own statistics move turns `<spec>::stats` red, and only a whole run is ever offered as a snapshot.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+mod project;
+
+use std::fs;
+
+use project::{Project, Ran};
+use rstest::rstest;
+
+const SPEC: &str = "parity-specs/gated_mlp/block.yaml";
+const SNAPSHOT: &str = "tests/snapshots/gated_mlp__block.snap";
+const PENDING: &str = "tests/snapshots/gated_mlp__block.snap.new";
+const ONLY_STATS: &[&str] = &["--exact", "gated_mlp/block::stats"];
+
+fn read(project: &Project, file: &str) -> String {
+    fs::read_to_string(project.path(file)).unwrap()
+}
+
+fn run_with(project: &Project, variable: &str, value: &str) -> Ran {
+    Ran::of(project.command(ONLY_STATS).env(variable, value).output().unwrap())
+}
+
+#[test]
+fn a_port_that_computes_what_it_did_is_green() {
+    let project = Project::with_port("right");
+    let ran = project.run(&[]);
+    ran.is_green();
+    assert_eq!(ran.stats(), Some("ok"));
+    assert!(!project.path(PENDING).exists());
+}
+
+#[test]
+fn a_port_that_drifts_is_red_with_both_numbers_and_the_tolerance() {
+    let project = Project::with_port("scaled");
+    let accepted = read(&project, SNAPSHOT);
+    let ran = project.run(ONLY_STATS);
+    ran.is_red(&[
+        "gated_mlp/block::stats: statistics are not as accepted",
+        "gated  min: accepted -4.897505e0, now -4.94648",
+        "off by 4.90e-2, tolerance 4.90e-3",
+        "if that was meant, `cargo insta review` shows it and accepts it",
+    ]);
+    // What insta has to say goes nowhere, and the mean, which hardly moves, is within its tolerance.
+    assert!(!ran.said.contains("Snapshot Summary") && !ran.said.contains("gated  mean"), "{}", ran.said);
+    assert_eq!(read(&project, SNAPSHOT), accepted);
+    assert!(read(&project, PENDING).contains("gated: float32 [1, 6, 48] min -4.94648"));
+}
+
+#[test]
+fn a_port_within_the_tolerance_is_green_and_the_snapshot_stays_as_it_was() {
+    let project = Project::with_port("scaled_little");
+    let accepted = read(&project, SNAPSHOT);
+    for update in ["auto", "always"] {
+        run_with(&project, "INSTA_UPDATE", update).is_green();
+        assert_eq!(read(&project, SNAPSHOT), accepted);
+        assert!(!project.path(PENDING).exists());
+    }
+}
+
+#[test]
+fn a_snapshot_that_is_not_there_is_red_and_offered() {
+    let project = Project::with_port("right");
+    let accepted = read(&project, SNAPSHOT);
+    fs::remove_file(project.path(SNAPSHOT)).unwrap();
+    let ran = project.run(&[]);
+    ran.is_red(&[
+        "there is no snapshot `",
+        "gated_mlp__block.snap` yet; `cargo insta review` shows it and accepts it",
+    ]);
+    assert_eq!((ran.stats(), ran.ended("FAILED").len()), (Some("FAILED"), 0));
+    let lines = |text: &str| {
+        text.lines().filter(|line| line.contains(" min ")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(lines(&read(&project, PENDING)), lines(&accepted));
+    assert!(!project.path(SNAPSHOT).exists());
+}
+
+#[test]
+fn nothing_is_written_in_ci() {
+    for port in ["right", "scaled"] {
+        let project = Project::with_port(port);
+        if port == "right" {
+            fs::remove_file(project.path(SNAPSHOT)).unwrap();
+        }
+        run_with(&project, "CI", "true")
+            .is_red(&["nothing was written here, since CI is set", "cargo insta review"]);
+        assert!(!project.path(PENDING).exists());
+        assert_eq!(project.path(SNAPSHOT).exists(), port == "scaled");
+    }
+}
+
+#[test]
+fn insta_update_always_accepts_at_once() {
+    let project = Project::with_port("scaled");
+    run_with(&project, "INSTA_UPDATE", "always").is_green();
+    assert!(read(&project, SNAPSHOT).contains("min -4.94648"));
+    assert!(!project.path(PENDING).exists());
+    project.run(ONLY_STATS).is_green();
+}
+
+#[rstest]
+#[case::panicked("panic", "the port failed after checkpoint `gated`: panicked: ")]
+#[case::aborted("abort", "the worker was killed by SIGABRT after checkpoint `gated`")]
+#[case::twice("twice", "`gated` was met 2 times, but 1 declared")]
+#[case::shape("shape", "`gated` was not measured: ")]
+#[case::not_registered("rigth", "not run; `gated_mlp/block::spec` says why")]
+fn a_part_of_a_run_is_never_offered(#[case] port: &str, #[case] why: &str) {
+    let project = Project::with_port(port);
+    fs::remove_file(project.path(SNAPSHOT)).unwrap();
+    let ran = run_with(&project, "INSTA_UPDATE", "always");
+    ran.is_red(&[&format!("not compared with the snapshot: {why}")]);
+    assert!(!project.path("tests/snapshots").read_dir().unwrap().any(|_| true));
+}
+
+#[test]
+fn a_tap_that_is_never_reached_and_fixtures_that_are_gone_are_said() {
+    let project = Project::with_port("renamed");
+    run_with(&project, "FAULTY_RENAMED", "gated")
+        .is_red(&["not compared with the snapshot: `gated` was never reached"]);
+    let project = Project::with_port("right");
+    fs::remove_dir_all(project.path("fixtures")).unwrap();
+    project
+        .run(ONLY_STATS)
+        .is_red(&["not compared with the snapshot: not run; `gated_mlp/block::fixture` says why"]);
+    assert!(!project.path(PENDING).exists());
+}
+
+#[test]
+fn inner_checkpoints_are_no_part_of_it() {
+    let project = Project::with_port("right");
+    project.edit(SPEC, "{name: gated,", "{name: gated, level: 1,");
+    project.run(ONLY_STATS).is_red(&["gated  is no longer a checkpoint of this level"]);
+    run_with(&project, "INSTA_UPDATE", "always").is_green();
+    assert!(!read(&project, SNAPSHOT).contains("gated:"));
+    // At a higher level there is more to look at, and the snapshot is the same.
+    let ran = Ran::of(project.command(&[]).env("PARITY_LEVEL", "1").output().unwrap());
+    ran.is_green();
+    assert_eq!((ran.stats(), ran.ended("ok").len()), (Some("ok"), 5));
+    // At a lower one than the spec's own it would be a part only.
+    project.edit(SPEC, "inputs: [x]", "inputs: [x]\nlevel: 1");
+    let listed = |name: &str, value: &str| {
+        Ran::of(project.command(&["--list"]).env(name, value).output().unwrap())
+            .said
+            .contains("::stats: test")
+    };
+    assert!(listed("PARITY_LEVEL", "1") && !listed("PARITY_LEVEL", "0"));
+}
+
+#[test]
+fn a_run_on_injected_goldens_has_no_statistics_of_its_own() {
+    let project = Project::with_port("right");
+    for (name, value) in [("PARITY_LOCALISE", "1"), ("PARITY_INJECT", "gated")] {
+        let ran = Ran::of(project.command(&["--list"]).env(name, value).output().unwrap());
+        assert!(!ran.said.contains("::stats: test") && ran.said.contains("::norm: test"), "{}", ran.said);
+    }
+}
+
+#[test]
+fn a_snapshot_that_cannot_be_read_is_red() {
+    let project = Project::with_port("right");
+    project.edit(SNAPSHOT, "std ", "sdt ");
+    project
+        .run(ONLY_STATS)
+        .is_red(&["1 statistic moved", "a line that is not of statistics: `norm: float32"]);
+}
+
+#[test]
+fn a_suite_may_keep_its_snapshots_elsewhere() {
+    let project = Project::with_port("right");
+    run_with(&project, "FAULTY_SNAPSHOTS", "kept/here").is_red(&["kept/here/gated_mlp__block.snap` yet"]);
+    assert!(project.path("kept/here/gated_mlp__block.snap.new").exists());
+}
+
+#[test]
+fn json_stays_json_when_it_is_red() {
+    let project = Project::with_port("scaled");
+    let output = project.command(&["--format", "json", "-Z", "unstable-options"]).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("gated_mlp/block::stats"), "{said}");
+    for line in said.lines() {
+        serde_json::from_str::<serde_json::Value>(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+    }
+}
