@@ -105,7 +105,7 @@ impl Story {
 
     fn end(&self) -> Option<&End> {
         self.lines.iter().rev().find_map(|line| match line {
-            Line::End(end) => Some(end),
+            Line::End(end) => Some(&**end),
             _ => None,
         })
     }

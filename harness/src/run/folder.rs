@@ -24,7 +24,7 @@ pub(crate) enum Line {
         name: String,
     },
     /// The port came back. Its absence means that the worker did not live to see it.
-    End(End),
+    End(Box<End>),
 }
 
 /// What was known when the port came back.

@@ -78,7 +78,7 @@ fn run(path: &Path, ports: &BTreeMap<String, Port>) -> Result<(), String> {
         weights: run.audit().map(|audit| if failed { Audit { unused: Vec::new(), ..audit } } else { audit }),
         random,
     };
-    log.borrow_mut().write(&Line::End(end)).map_err(|error| error_chain(&error))
+    log.borrow_mut().write(&Line::End(Box::new(end))).map_err(|error| error_chain(&error))
 }
 
 /// Makes the spec's device the default one, and says which it is.
