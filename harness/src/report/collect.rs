@@ -101,6 +101,18 @@ impl Collected {
         summary
     }
 
+    /// What the specs ran in, one line each where they differ.
+    pub(crate) fn environments(&self) -> Vec<String> {
+        let ran = self.specs.iter().filter_map(|(_, fate)| match fate {
+            Fate::Ran(account) => account.story.environment().map(ToString::to_string),
+            _ => None,
+        });
+        let mut lines: Vec<String> = ran.collect();
+        lines.sort();
+        lines.dedup();
+        lines
+    }
+
     /// Every ladder, one after the other, or only those of specs with something red; and what stands beside them.
     pub(crate) fn ladders(&self, fixture_root: &Path, only_red: bool, colour: bool) -> String {
         let mut text = String::new();

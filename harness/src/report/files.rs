@@ -31,7 +31,9 @@ pub(crate) fn write_reports(
     run: &Collected,
     target: &str,
 ) -> Result<(), ReportError> {
-    let text = run.ladders(fixture_root, false, false) + &format!("{}\n", run.summary());
+    let mut text = run.ladders(fixture_root, false, false);
+    run.environments().iter().for_each(|line| text.push_str(&format!("{line}\n")));
+    text.push_str(&format!("{}\n", run.summary()));
     for (name, content) in
         [("report.txt", text), ("junit.xml", junit(run, target)?), ("trials.jsonl", trials(run)?)]
     {

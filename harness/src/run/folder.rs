@@ -31,7 +31,7 @@ pub(crate) enum Line {
         after: String,
     },
     /// The port came back. Its absence means that the worker did not live to see it.
-    End(End),
+    End(Box<End>),
 }
 
 /// What was known when the port came back.

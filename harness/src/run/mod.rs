@@ -9,7 +9,6 @@ mod catalogue;
 #[cfg(feature = "mlx")]
 mod clock;
 mod discovery;
-#[cfg(feature = "mlx")]
 mod environment;
 mod folder;
 mod job;
@@ -19,6 +18,8 @@ mod key;
 #[cfg(feature = "mlx")]
 mod launch;
 mod locate;
+#[cfg(feature = "mlx")]
+mod mlx;
 #[cfg(feature = "mlx")]
 mod observer;
 mod obstacle;

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 
 use super::account::teller;
+use super::environment::{ENVIRONMENT, Environment};
 use super::folder::{Audit, EXIT, End, Exit, Folder, FolderError, Line, STARTED};
 use super::job::{Inject, JOB, Job};
 use super::obstacle::Obstacle;
@@ -29,6 +30,7 @@ pub(crate) struct Story {
     exit: Exit,
     pub(super) lines: Vec<Line>,
     times: Times,
+    environment: Option<Environment>,
     /// What came of the comparison of its statistics, once that was made.
     pub(super) stats: Option<Compared>,
 }
@@ -49,6 +51,7 @@ impl Story {
             exit,
             lines: folder.lines()?,
             times: folder.read_json(TIMES)?.unwrap_or_default(),
+            environment: folder.read_json(ENVIRONMENT)?,
             stats: folder.read_json("stats.json")?,
         }))
     }
@@ -56,6 +59,11 @@ impl Story {
     /// Where it was left.
     pub(crate) fn folder(&self) -> &Folder {
         &self.folder
+    }
+
+    /// What the worker ran in, if it came to that.
+    pub(crate) fn environment(&self) -> Option<&Environment> {
+        self.environment.as_ref()
     }
 
     /// Up to which level checkpoints were looked at, if that is known.
@@ -104,7 +112,7 @@ impl Story {
 
     pub(super) fn end(&self) -> Option<&End> {
         self.lines.iter().rev().find_map(|line| match line {
-            Line::End(end) => Some(end),
+            Line::End(end) => Some(&**end),
             _ => None,
         })
     }

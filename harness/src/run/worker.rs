@@ -13,9 +13,10 @@ use mlx_rs::{Device, DeviceType};
 
 use super::array::mlx_message;
 use super::clock::Clock;
-use super::environment::Environment;
+use super::environment::{ENVIRONMENT, Environment};
 use super::folder::{Audit, End, Line};
 use super::job::Job;
+use super::mlx;
 use super::observer::Observer;
 use super::port::{Port, PortResult, Run};
 use super::random::{draws, forget_draws};
@@ -53,7 +54,7 @@ fn run(path: &Path, ports: &BTreeMap<String, Port>) -> Result<(), String> {
     };
     let device = choose_device(&spec)?;
     job.folder
-        .write_json("run.json", &Environment::of(&job, &device))
+        .write_json(ENVIRONMENT, &Environment::of(&job, &device, mlx::version()))
         .map_err(|error| error_chain(&error))?;
 
     let clock = Clock::start();
@@ -85,7 +86,7 @@ fn run(path: &Path, ports: &BTreeMap<String, Port>) -> Result<(), String> {
         weights: run.audit().map(|audit| if failed { Audit { unused: Vec::new(), ..audit } } else { audit }),
         random,
     };
-    log.borrow_mut().write(&Line::End(end)).map_err(|error| error_chain(&error))?;
+    log.borrow_mut().write(&Line::End(Box::new(end))).map_err(|error| error_chain(&error))?;
     if failed || stopped { Ok(()) } else { time(&job, &spec, &clock, || port(&run)) }
 }
 
