@@ -34,6 +34,16 @@ pub(crate) enum Line {
     End(Box<End>),
 }
 
+impl Line {
+    /// Reads what a [`Writer`] wrote. Serde reads a tagged value twice, which counts where there are many records.
+    fn parse(text: &str) -> Result<Self, serde_json::Error> {
+        match text.starts_with(r#"{"kind":"checkpoint","#) {
+            true => serde_json::from_str(text).map(Self::Checkpoint),
+            false => serde_json::from_str(text),
+        }
+    }
+}
+
 /// What was known when the port came back.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct End {
@@ -211,7 +221,7 @@ impl Folder {
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
         whole
             .lines()
-            .map(serde_json::from_str)
+            .map(Line::parse)
             .collect::<Result<_, _>>()
             .map_err(|source| FolderError::Parse { path, source })
     }
@@ -235,21 +245,26 @@ pub(crate) fn lock(path: &Path) -> Result<File, FolderError> {
 pub(crate) struct Writer {
     path: PathBuf,
     file: File,
+    /// The line that is being written, kept for its room.
+    text: Vec<u8>,
 }
 
 impl Writer {
     pub(crate) fn create(folder: &Folder) -> Result<Self, FolderError> {
         let path = folder.file(RECORDS);
         let file = File::create(&path).map_err(|source| FolderError::Write { path: path.clone(), source })?;
-        Ok(Self { path, file })
+        Ok(Self { path, file, text: Vec::new() })
     }
 
     /// Appends one line in a single write, so that an abort right after cannot tear it.
     pub(crate) fn write(&mut self, line: &Line) -> Result<(), FolderError> {
-        let mut text = serde_json::to_vec(line)
+        self.text.clear();
+        serde_json::to_writer(&mut self.text, line)
             .map_err(|source| FolderError::Parse { path: self.path.clone(), source })?;
-        text.push(b'\n');
-        self.file.write_all(&text).map_err(|source| FolderError::Write { path: self.path.clone(), source })
+        self.text.push(b'\n');
+        self.file
+            .write_all(&self.text)
+            .map_err(|source| FolderError::Write { path: self.path.clone(), source })
     }
 }
 
