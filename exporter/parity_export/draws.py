@@ -60,15 +60,12 @@ _NUMPY_SEED, _RANDOM_STATE, _PYTHON_RANDOM = np.random.seed, np.random.RandomSta
 
 def states() -> dict[str, Any]:
     """The states of the global generators, to tell whether one was drawn from."""
-    found: dict[str, Any] = {"random": random.getstate(), "numpy.random": repr(np.random.get_state())}
+    legacy = np.random.get_state(legacy=False)
+    found: dict[str, Any] = {"random": random.getstate(), "numpy.random": (legacy["state"]["key"].tobytes(), legacy["state"]["pos"])}
     if "torch" in sys.modules:
         found["torch"] = sys.modules["torch"].random.get_rng_state().numpy().tobytes()
     if "mlx.core" in sys.modules:
-        mlx = sys.modules["mlx.core"]
-        try:
-            found["mlx.core.random"] = repr([np.array(part).tolist() for part in mlx.random.state])
-        except TypeError:
-            pass
+        found["mlx.core.random"] = [np.array(part).tolist() for part in sys.modules["mlx.core"].random.state]
     return found
 
 

@@ -76,10 +76,14 @@ def words(report: dict[str, Any]) -> str:
         if not finding["accepted"]:
             lines.append(f"  next: {finding['advice']}, or accept it with `rec.accept(\"{finding['kind']}\", …, why=…)`")
     lines += [f"note: {note}" for note in report["notes"]]
-    count = report["counts"]
-    floors = f"{count['floors']} of {count['goldens']} goldens with a floor"
-    lines.append(f"{floors}, {count['inputs']} inputs, {count['weights']} weights, {count['reused']} used again")
+    counts = report["counts"]
+    told = [_count(counts[f"{word}s"], word) for word in ("golden", "input", "weight")]
+    lines.append(f"{', '.join(told)}; {_count(counts['floors'], 'floor')}; {counts['reused']} used again")
     return "\n".join(lines)
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
 def _report(recorder: Recorder, passes: list[str]) -> dict[str, Any]:

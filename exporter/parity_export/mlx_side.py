@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping
 
@@ -56,6 +57,10 @@ def load_into(model: Any, tensors: Mapping[str, Any]) -> Any:
 
 def attach(hooking: Hooking, model: Any, stack: ExitStack) -> None:
     """Watches calls of the model's modules, through their classes: MLX has no hooks of its own."""
+    if hooking.sees_inside:
+        # A compiled function runs its operations once, to be traced; what it computes would go by unseen.
+        mx.disable_compile()
+        stack.callback(mx.enable_compile)
     sources = hooking.recorder.sources
     kinds = {name or "root": type(module) for name, module in model.named_modules()}
     points: dict[int, tuple[str, str]] = {}
@@ -96,7 +101,7 @@ def watch(recorder: "Recorder", stack: ExitStack) -> None:
         for name in dir(module):
             held = getattr(module, name)
             if type(held).__name__ == "nb_func" and name not in _NOT_WRAPPED and not name.startswith("_"):
-                label = name if module in (mx, mx.fast, mx.random) else f"{module.__name__.rsplit('.', 1)[-1]}.{name}"
+                label = name if module in (mx, mx.fast) else f"{module.__name__.rsplit('.', 1)[-1]}.{name}"
                 _patch(stack, module, name, _watched(recorder, label, held))
     for name in [f"__{name}__" for name in _DUNDERS] + [name for name in dir(_ARRAY) if not name.startswith("_")]:
         held = getattr(_ARRAY, name, None)
@@ -118,25 +123,42 @@ def _watched(recorder: "Recorder", label: str, held: Any) -> Callable[..., Any]:
             output = held(*args, **kwargs)
         else:
             args, kwargs = _widened(args), _widened(kwargs)
-            exact = mlx_exact.REPLACED.get(name)
-            if exact is not None and any("float64" in str(array.dtype) for array in _flat((args, kwargs))):
-                output = exact(*args, **kwargs)
-            else:
-                output = held(*args, **kwargs)
-                _distrust(recorder, name, output)
+            output = _in_float64(recorder, name, held, args, kwargs)
             if label not in ("__setitem__", "view"):
                 output = _widened(output)
-        recorder.hooks.operation(label, args, kwargs, output)
+        # What MLX's own Python does is inside one of its layers or functions, as its kernels are.
+        is_own = str(sys._getframe(1).f_globals.get("__name__", "")).startswith("mlx.")
+        if recorder.hooks.sees_inside and not is_own and _is_concrete(output):
+            recorder.hooks.operation(label, args, kwargs, output)
         return output
 
     return watched
 
 
-def _distrust(recorder: "Recorder", name: str, output: Any) -> None:
-    """Notes the first operation of a float64 run that may not compute in float64; goldens after it have no floor."""
-    if recorder.distrusted is None and name not in STRUCTURAL and name not in mlx_exact.exact_operations():
-        if any("float" in str(array.dtype) or "complex" in str(array.dtype) for array in _flat(output)):
-            recorder.distrusted = f"MLX's `{name}` is not known to compute in float64"
+def _is_concrete(output: Any) -> bool:
+    """Whether there is something to see: a function that is being transformed is traced with arrays that have no values."""
+    try:
+        _EVAL(output)
+    except ValueError:
+        return False
+    return True
+
+
+def _in_float64(recorder: "Recorder", name: str, held: Any, args: Any, kwargs: Any) -> Any:
+    """An operation of a float64 run. The first one that is not float64 inside is noted: goldens after it have no floor."""
+    exact = mlx_exact.REPLACED.get(name)
+    if exact is not None and any("float64" in str(array.dtype) for array in _flat((args, kwargs))):
+        return exact(*args, **kwargs)
+    if name in STRUCTURAL or name in mlx_exact.exact_operations():
+        return held(*args, **kwargs)
+    # In float32, since MLX ends the whole process when it meets a kernel that has no float64.
+    output = held(*_narrowed(args), **_narrowed(kwargs))
+    is_float = any("float" in str(array.dtype) or "complex" in str(array.dtype) for array in _flat(output))
+    # Draws and the quantization of fresh weights come before there is an input; what is pinned takes their place.
+    is_prepared = name.startswith("random.") or (name == "quantize" and not recorder.handed)
+    if recorder.distrusted is None and is_float and not is_prepared:
+        recorder.distrusted = f"MLX's `{name}` is not known to compute in float64"
+    return output
 
 
 def _wide_array() -> Any:
@@ -171,7 +193,18 @@ def _widened(thing: Any) -> Any:
     return _DTYPES["float64"] if any(thing is _DTYPES[name] for name in _NARROW) else thing
 
 
+def _narrowed(thing: Any) -> Any:
+    if isinstance(thing, _ARRAY):
+        return _ASTYPE(thing, _DTYPES["float32"]) if thing.dtype == _DTYPES["float64"] else thing
+    if type(thing) in (tuple, list):
+        return type(thing)(_narrowed(part) for part in thing)
+    if type(thing) is dict:
+        return {key: _narrowed(part) for key, part in thing.items()}
+    return _DTYPES["float32"] if thing is _DTYPES["float64"] else thing
+
+
 _ASTYPE = _ARRAY.astype
+_EVAL = mx.eval
 
 
 def _flat(thing: Any) -> Iterator[Any]:

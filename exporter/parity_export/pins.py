@@ -73,10 +73,12 @@ def varied(tensors: Mapping[str, Value], scale: float) -> dict[str, Value]:
 
 
 def rounded(wide: np.ndarray, dtype: str) -> Value:
-    """Float64 numbers as the nearest of another float type, ties to even."""
+    """Float64 numbers rounded to another float type, ties to even; to bfloat16 by way of float32."""
+    with np.errstate(over="ignore"):
+        narrow = np.ascontiguousarray(wide.astype(np.dtype("float32" if dtype == "bfloat16" else dtype)))
     if dtype != "bfloat16":
-        return Value(dtype, np.ascontiguousarray(wide.astype(np.dtype(dtype))))
-    bits = np.ascontiguousarray(wide.astype(np.dtype("float32"))).view(np.dtype("uint32"))
+        return Value(dtype, narrow)
+    bits = narrow.view(np.dtype("uint32"))
     half = ((bits >> 16) & 1) + np.dtype("uint32").type(0x7FFF)
     return Value(dtype, np.ascontiguousarray(((bits + half) >> 16).astype(np.dtype("uint16"))))
 

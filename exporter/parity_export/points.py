@@ -187,6 +187,10 @@ class Hooks:
             if name in sys.modules:
                 importlib.import_module(f".{module}", __package__).watch(recorder, stack)
 
+    @property
+    def sees_inside(self) -> bool:
+        return not self.is_copying and any(hooking.sees_inside for hooking in self.active)
+
     def _close(self) -> None:
         self._stack = None
 

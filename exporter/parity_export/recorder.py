@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Callable, Iterable, Iterator, Literal, Mapping, TypeVar
 
 from . import pins as pinning
+from .draws import states
 from .executed import Executed
 from .floor import Floor
 from .lint import Lint
@@ -110,6 +111,7 @@ class Recorder:
         self._scopes: list[str] = []
         self._stop_after: str | None = None
         self._open: ExitStack | None = None
+        self._states: dict[str, Any] | None = None
 
     def again(self, kind: Kind) -> "Recorder":
         """A recorder for another run of the same reference, which is given what this one was given."""
@@ -137,6 +139,7 @@ class Recorder:
         That is the committed tensor of the same name, dtype and shape if there is one, and float64 in a float64 run.
         """
         value = host(tensor, f"input `{name}`")
+        self._settle_draws()
         if self._first is None:
             value = self.pins.take("input", name, value, None, caller(self.sources))
         else:
@@ -174,6 +177,7 @@ class Recorder:
         `prefix` or `file` make one set of weights out of several models or files.
         """
         tensors = pinning.as_tensors(state)
+        self._settle_draws()
         values = {name: host(tensor, f"weight `{prefix}{name}`") for name, tensor in tensors.items()}
         if self._first is None:
             values = pinning.varied(values, vary) if vary else values
@@ -302,10 +306,14 @@ class Recorder:
         self._attempts[point] = attempt + 1
         if self._first is not None:
             final = self._decided.get((point, attempt))
+            if final is not None and place != self._first.goldens[final].place:
+                # Another line has come by the same name, so this is not what the golden was.
+                return None
             if final is not None and self.meets is not None:
                 self.meets(final, self._host(tensor, f"golden `{final}`"))
             self._maybe_stop(final)
             return None
+        self._settle_draws(name)
         value = self._host(tensor, f"golden `{name}`")
         device = getattr(tensor, "device", None)
         self.devices.add(str(getattr(device, "type", device)) if device is not None else framework_of(tensor) or "")
@@ -326,6 +334,19 @@ class Recorder:
         self._decided[point, attempt] = final
         self._maybe_stop(final)
         return golden
+
+    def _settle_draws(self, golden: str | None = None) -> None:
+        """In a recorder that is used by itself: what was drawn must be saved as an input or a weight before a golden is.
+
+        A reference that is run as a function is told more surely, by a run with other draws.
+        """
+        if self._states is None:
+            return
+        before, self._states = self._states, states()
+        drawn = [name for name, state in self._states.items() if name in before and before[name] != state]
+        if golden is not None and drawn:
+            message = f"`{drawn[0]}` was drawn from before golden `{golden}` was saved, and no input or weight came of it"
+            self.lint.add("unexported-draw", golden, message)
 
     def _host(self, tensor: Any, what: str) -> Value:
         self.hooks.is_copying = True
@@ -366,6 +387,7 @@ class Recorder:
     def __enter__(self) -> "Recorder":
         self._open = ExitStack()
         self._open.enter_context(self.running())
+        self._states = states()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
