@@ -136,8 +136,10 @@ class Recorder:
     def input(self, name: str, tensor: T) -> T:
         """Saves a tensor that the port is given, and hands back what the reference must go on with.
 
-        That is the committed tensor of the same name, dtype and shape if there is one, and float64 in a float64 run.
+        That is the committed tensor of the same name, dtype and shape if there is one, and float64 in a float64 run. Inside
+        scopes, its name has theirs in front, as a golden's has.
         """
+        name = self.full(name)
         value = host(tensor, f"input `{name}`")
         self._settle_draws()
         if self._first is None:
@@ -161,6 +163,7 @@ class Recorder:
         `like` is `numpy`, `torch`, `mlx`, or a tensor. A name that is nowhere is a LookupError.
         """
         known = {**self.pins.weights, **self.pins.inputs, **self.goldens}
+        name = self.full(name) if self.full(name) in known else name
         if name in known:
             value = known[name].value
             return hand_back(value.widened() if self.is_float64 and value.is_inexact else value, like)

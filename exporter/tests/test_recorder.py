@@ -197,3 +197,13 @@ def test_a_refused_set_leaves_the_old_one_and_says_why(out: Path, tmp_path: Path
     assert [(finding["kind"], finding["role"], finding["name"], finding["accepted"]) for finding in told["findings"]] == [
         ("zero", "golden", "y", None)
     ]
+
+
+def test_what_is_pinned_in_a_loop_is_named_by_its_round(out: Path) -> None:
+    with Recorder(out, script=__file__) as rec:
+        for t in rec.axis("step", 2):
+            noise = rec.pin("noise", np.arange(3) + t)
+            assert rec.load("noise").tolist() == noise.tolist()
+            rec.save("latents", noise * 2)
+    names = [entry["name"] for entry in json.loads((out / "manifest.json").read_text())["tensors"]]
+    assert names == ["step.0.noise", "step.1.noise", "step.0.latents", "step.1.latents"]
