@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import zipfile
 from pathlib import Path
-from typing import Mapping
+from typing import Any, Mapping
 
 import numpy as np
 from safetensors import TensorSpec, deserialize, serialize  # type: ignore[attr-defined,unused-ignore]
@@ -42,7 +42,8 @@ def read(path: Path) -> dict[str, Value]:
     """The tensors of a file by their names; that of an npy file has an empty one."""
     if path.suffix == ".safetensors":
         found = {}
-        for name, part in deserialize(path.read_bytes()):
+        parts: Any = deserialize(path.read_bytes())  # type: ignore[no-untyped-call,unused-ignore]
+        for name, part in parts:
             dtype = _SAFETENSORS.get(part["dtype"])
             if dtype is None:
                 raise ValueError(f"`{path}` holds {part['dtype']} in `{name}`, which fixtures cannot hold")
@@ -78,7 +79,7 @@ def _npy(value: Value) -> bytes:
     # bfloat16 has no name in this format; `<V2` is what MLX and ml_dtypes write for it.
     descr = "<V2" if value.dtype == "bfloat16" else np.lib.format.dtype_to_descr(value.bits.dtype)
     np.lib.format.write_array_header_1_0(out, {"descr": descr, "fortran_order": False, "shape": value.shape})
-    return out.getvalue() + value.bits.tobytes()
+    return bytes(out.getvalue() + value.bits.tobytes())
 
 
 def _read_npy(data: bytes) -> Value:

@@ -12,7 +12,8 @@ from .lint import look_at_hits, look_at_values
 from .manifest import FORMAT, made_by_key
 from .pins import sharded
 from .provenance import facts
-from .recorder import Golden, Recorder
+from .collector import Golden
+from .recorder import Recorder
 from .values import STORED, Value
 
 _STEMS = {"golden": "goldens", "input": "inputs", "weight": "weights"}

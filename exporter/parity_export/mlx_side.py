@@ -13,7 +13,7 @@ from . import mlx_exact
 from .points import STRUCTURAL, Hooking, is_layer, operation_name, place_of
 
 if TYPE_CHECKING:
-    from .recorder import Recorder
+    from .collector import Collector
 
 _ARRAY: Any = mx.array
 _DTYPES = {name: getattr(mx, name) for name in ("float16", "bfloat16", "float32", "float64", "complex64")}
@@ -48,7 +48,8 @@ def tensors_of(model: Any) -> dict[str, Any]:
     return dict(tree_flatten(model.parameters()))
 
 
-def load_into(model: Any, tensors: Mapping[str, Any]) -> Any:
+def load_into(model: Any, tensors: Mapping[str, Any], is_float64: bool) -> Any:
+    """Sets the parameters in place; in a float64 run they are float64 already."""
     from mlx.utils import tree_unflatten
 
     model.update(tree_unflatten(list(tensors.items())))
@@ -89,7 +90,7 @@ def _watched_call(hooking: Hooking, call: Any, points: Mapping[int, tuple[str, s
     return __call__
 
 
-def watch(recorder: "Recorder", stack: ExitStack) -> None:
+def watch(recorder: "Collector", stack: ExitStack) -> None:
     """Watches every operation of a run, and makes it float64 in a float64 run."""
     if recorder.is_float64:
         stack.callback(mx.set_default_device, mx.default_device())
@@ -113,7 +114,7 @@ def watch(recorder: "Recorder", stack: ExitStack) -> None:
         _patch(stack, mx, "array", _wide_array())
 
 
-def _watched(recorder: "Recorder", label: str, held: Any) -> Callable[..., Any]:
+def _watched(recorder: "Collector", label: str, held: Any) -> Callable[..., Any]:
     name = operation_name(label)
 
     def watched(*args: Any, **kwargs: Any) -> Any:
@@ -144,7 +145,7 @@ def _is_concrete(output: Any) -> bool:
     return True
 
 
-def _in_float64(recorder: "Recorder", name: str, held: Any, args: Any, kwargs: Any) -> Any:
+def _in_float64(recorder: "Collector", name: str, held: Any, args: Any, kwargs: Any) -> Any:
     """An operation of a float64 run. The first one that is not float64 inside is noted: goldens after it have no floor."""
     exact = mlx_exact.REPLACED.get(name)
     if exact is not None and any("float64" in str(array.dtype) for array in _flat((args, kwargs))):
@@ -168,12 +169,11 @@ def _wide_array() -> Any:
         def __instancecheck__(cls, instance: Any) -> bool:
             return isinstance(instance, _ARRAY)
 
-        def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-            given = kwargs.get("dtype", args[1] if len(args) > 1 else None)
-            made = _ARRAY(*args, **kwargs)
-            if given is None and str(made.dtype).rsplit(".", 1)[-1] in _NARROW and not isinstance(args[0], _ARRAY):
+        def __call__(cls, value: Any = (), dtype: Any = None) -> Any:
+            made = _ARRAY(value) if dtype is None else _ARRAY(value, dtype=dtype)
+            if dtype is None and str(made.dtype).rsplit(".", 1)[-1] in _NARROW and not isinstance(value, _ARRAY):
                 # Made again from what was given: widening afterwards would keep the rounding.
-                return _ARRAY(args[0], dtype=_DTYPES["float64"])
+                return _ARRAY(value, dtype=_DTYPES["float64"])
             return made
 
         def __getattr__(cls, name: str) -> Any:

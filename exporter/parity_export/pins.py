@@ -10,6 +10,7 @@ import numpy as np
 
 from .folder import OldSet
 from .names import check_name
+from .points import side_of
 from .values import FLOATS, Value
 
 
@@ -105,14 +106,9 @@ def as_tensors(state: Any) -> dict[str, Any]:
 
     Parameters that share their storage are there once, under the first of their names.
     """
-    if isinstance(state, Mapping) and not hasattr(state, "named_modules"):
+    side = side_of(state)
+    if side is not None:
+        return dict(side.tensors_of(state))
+    if isinstance(state, Mapping):
         return dict(state)
-    if hasattr(state, "named_parameters") and hasattr(state, "state_dict"):
-        from . import torch_side
-
-        return torch_side.tensors_of(state)
-    if hasattr(state, "named_modules") and hasattr(state, "parameters"):
-        from . import mlx_side
-
-        return mlx_side.tensors_of(state)
     raise TypeError(f"weights are a {type(state).__name__}, expected a mapping of names to tensors, or a torch or MLX module")

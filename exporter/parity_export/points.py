@@ -16,7 +16,7 @@ from .places import caller
 from .values import is_tensor
 
 if TYPE_CHECKING:
-    from .recorder import Recorder
+    from .collector import Collector
 
 # Operations that move or make elements and compute nothing; `ops="all"` shows them, too.
 STRUCTURAL = frozenset(
@@ -82,7 +82,7 @@ class Frame:
 class Hooking:
     """One call of `Recorder.hook`."""
 
-    recorder: "Recorder"
+    recorder: "Collector"
     rules: Rules
     at: str
     ops: Any
@@ -164,9 +164,12 @@ class Hooks:
         self.is_copying = False
         self._stack: ExitStack | None = None
 
-    def add(self, hooking: Hooking, model: Any, side: Any, functions: Iterable[Any]) -> None:
+    def add(self, hooking: Hooking, model: Any, functions: Iterable[Any]) -> None:
         if self._stack is None:
             raise RuntimeError("hooks need a run: call `hook` inside `with Recorder(…)`, or in a function given to `main`")
+        side = side_of(model)
+        if side is None:
+            raise TypeError(f"`{type(model).__name__}` cannot be hooked, expected a torch or MLX module")
         functions = list(functions)
         hooking.modules = side.module_names(model)
         hooking.sees_functions = bool(functions)
@@ -180,12 +183,12 @@ class Hooks:
             self._see(function, hooking)
         self.active.append(hooking)
 
-    def open(self, stack: ExitStack, recorder: "Recorder") -> None:
+    def open(self, stack: ExitStack, recorder: "Collector") -> None:
         self._stack = stack
         stack.callback(self._close)
-        for name, module in (("torch", "torch_side"), ("mlx.core", "mlx_side")):
+        for name in ("torch", "mlx.core"):
             if name in sys.modules:
-                importlib.import_module(f".{module}", __package__).watch(recorder, stack)
+                _side(name).watch(recorder, stack)
 
     @property
     def sees_inside(self) -> bool:
@@ -201,7 +204,7 @@ class Hooks:
         for hooking in self.active:
             hooking.operation(name, args, kwargs, output)
 
-    def finish(self, recorder: "Recorder") -> None:
+    def finish(self, recorder: "Collector") -> None:
         """Finds hooks that recorded nothing; a run that was ended early may not have come so far."""
         if recorder.kind != "native" or recorder._stop_after is not None:
             return
@@ -235,6 +238,22 @@ class Hooks:
                     setattr(module, key, shown)
                     assert self._stack is not None
                     self._stack.callback(setattr, module, key, held)
+
+
+# The frameworks whose modules can be hooked, by what must be imported for there to be one.
+_SIDES = {"torch": "torch_side", "mlx.nn": "mlx_side", "mlx.core": "mlx_side"}
+
+
+def _side(name: str) -> Any:
+    return importlib.import_module(f".{_SIDES[name]}", __package__)
+
+
+def side_of(model: Any) -> Any:
+    """What knows the framework of a module; none for what is no module of torch or MLX."""
+    for name, base in (("torch", "torch.nn"), ("mlx.nn", "mlx.nn")):
+        if name in sys.modules and isinstance(model, sys.modules[base].Module):
+            return _side(name)
+    return None
 
 
 def place_of(point: str, kinds: Mapping[str, type], sources: Any) -> str:

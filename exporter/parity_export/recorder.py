@@ -3,47 +3,26 @@
 from __future__ import annotations
 
 import os
-import sys
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Callable, Iterable, Iterator, Literal, Mapping, TypeVar
+from typing import Any, Iterable, Iterator, Literal, Mapping, TypeVar
 
 from . import pins as pinning
+from .collector import Collector, Kind, Stopped
 from .draws import states
-from .executed import Executed
 from .floor import Floor
-from .lint import Lint
 from .names import Names, Rule, Rules, check_name, near
-from .places import caller
 from .pins import Pins
-from .points import Hooking, Hooks
-from .provenance import Sources
+from .places import caller
+from .points import Hooking, side_of
 from .settings import Settings, reference_block
-from .values import Value, framework_of, hand_back, host
+from .values import hand_back, host
 
 T = TypeVar("T")
-Kind = Literal["native", "truth", "again", "repeat"]
 
 
-class Stopped(BaseException):
-    """Raised by the recorder to end a reference early, once the tensor that was asked for is saved."""
-
-
-@dataclass
-class Golden:
-    """A golden of the set, and what is known about it."""
-
-    name: str
-    value: Value
-    place: str | None
-    floor: Floor | None = None
-    no_floor: str | None = None
-    spread: Floor | None = None
-
-
-class Recorder:
+class Recorder(Collector):
     """Collects tensors of one run of a reference and, when its `with` block ends well, replaces `out_dir` by the set.
 
     `script` is the file whose bytes make the set stale when they change. `reference` is the spec's own `reference` block;
@@ -81,43 +60,15 @@ class Recorder:
         block, self.canonical = reference_block(reference)
         self.reference: dict[str, Any] = block if block is not None else {"script": self.script.name}
         old = None if self.settings.new_inputs else self.settings.reuse
-        self._start("native", Pins.reading(old), None)
-
-    def _start(self, kind: Kind, pins: Pins, first: "Recorder | None") -> None:
-        """Sets up what belongs to one run."""
-        self.kind: Kind = kind
-        self.pins = pins
-        self.lint = first.lint if first else Lint()
-        self.sources = first.sources if first else Sources(self.script, self.reference["script"])
-        self.executed = Executed(self.sources) if first is None else None
-        self.goldens: dict[str, Golden] = {}
-        self.taps: dict[str, int] = {}
-        self.axes: dict[str, int] = {}
-        self.devices: set[str] = set()
-        self.skipped: dict[str, str] = {}
-        self.seen: list[tuple[str, str]] | None = first.seen if first else None
-        self.expected_hits: list[tuple[Rule, int]] = []
-        self.hooks = Hooks()
-        self.meets: Callable[[str, Value], None] | None = None
-        self.handed: dict[int, tuple[str, Any]] = {}
-        self.consumed: set[str] = set()
-        self.changed_input: tuple[str, Value] | None = None
-        self.lowered: dict[str, str] = {}
-        self.distrusted: str | None = None
-        self._first = first
-        self._decided: dict[tuple[str, int], str | None] = first._decided if first else {}
-        self._attempts: dict[str, int] = {}
-        self._by_bytes: dict[tuple[str, str], Golden] = {}
-        self._scopes: list[str] = []
-        self._stop_after: str | None = None
         self._open: ExitStack | None = None
-        self._states: dict[str, Any] | None = None
+        self._start("native", Pins.reading(old), None)
 
     def again(self, kind: Kind) -> "Recorder":
         """A recorder for another run of the same reference, which is given what this one was given."""
         other = object.__new__(Recorder)
         other.out_dir, other.script, other.format, other.shard_bytes = self.out_dir, self.script, self.format, None
         other.settings, other.reference, other.canonical = self.settings, self.reference, self.canonical
+        other._open = None
         other._start(kind, self.pins, self)
         return other
 
@@ -126,12 +77,7 @@ class Recorder:
     @property
     def params(self) -> dict[str, Any]:
         """The reference's parameters, which a script must compute with: they are what its manifest will claim."""
-        return self.reference.get("params", {})
-
-    @property
-    def is_float64(self) -> bool:
-        """Whether this is the float64 run that floors are measured by. Few references need to know."""
-        return self.kind == "truth"
+        return dict(self.reference.get("params", {}))
 
     def input(self, name: str, tensor: T) -> T:
         """Saves a tensor that the port is given, and hands back what the reference must go on with.
@@ -151,7 +97,8 @@ class Recorder:
             value = pin.value
         if self.changed_input is not None and self.changed_input[0] == name:
             value = self.changed_input[1]
-        return self._hand(name, value, tensor)
+        given: T = self._hand(name, value, tensor)
+        return given
 
     def pin(self, name: str, tensor: T) -> T:
         """Like `input`, for what is drawn on the way: latents, noise. Go on with what it returns, or nothing is pinned."""
@@ -162,10 +109,11 @@ class Recorder:
 
         `like` is `numpy`, `torch`, `mlx`, or a tensor. A name that is nowhere is a LookupError.
         """
-        known = {**self.pins.weights, **self.pins.inputs, **self.goldens}
+        pinned = {**self.pins.weights, **self.pins.inputs}
+        known = {key: pin.value for key, pin in pinned.items()} | {key: golden.value for key, golden in self.goldens.items()}
         name = self.full(name) if self.full(name) in known else name
         if name in known:
-            value = known[name].value
+            value = known[name]
             return hand_back(value.widened() if self.is_float64 and value.is_inexact else value, like)
         old = self.pins.old_input(name) if self._first is None else None
         if old is None:
@@ -194,15 +142,8 @@ class Recorder:
         if self.is_float64:
             values = {name: value.widened() if value.is_inexact else value for name, value in values.items()}
         back = {name: hand_back(value, tensors[name]) for name, value in values.items()}
-        if isinstance(state, Mapping) and not hasattr(state, "named_modules"):
-            return back
-        if hasattr(state, "state_dict"):
-            from . import torch_side
-
-            return torch_side.load_into(state, back, self.is_float64)
-        from . import mlx_side
-
-        return mlx_side.load_into(state, back)
+        side = side_of(state)
+        return back if side is None else side.load_into(state, back, self.is_float64)
 
     def save(
         self, name: str, tensor: T, *, stop: bool = False, floor: Floor | None = None, place: str | None = None
@@ -267,14 +208,8 @@ class Recorder:
             raise ValueError(f"`at` is `{at}`, expected `input` or `output`")
         wanted = frozenset(ops) if not isinstance(ops, (bool, str)) else ops
         hooking = Hooking(self, Rules(names, rename), at, wanted)
+        self.hooks.add(hooking, model, functions)
         self.sources.add(type(model))
-        if hasattr(model, "state_dict") and hasattr(model, "register_forward_hook"):
-            from . import torch_side as side
-        elif hasattr(model, "named_modules") and "mlx.core" in sys.modules:
-            from . import mlx_side as side  # type: ignore[no-redef]
-        else:
-            raise TypeError(f"a {type(model).__name__} cannot be hooked, expected a torch or MLX module")
-        self.hooks.add(hooking, model, side, functions)
         if self.executed is not None:
             self.executed.start()
 
@@ -293,86 +228,6 @@ class Recorder:
         """Accepts a finding of the golden lint for a name or a pattern, with the reason."""
         if self._first is None:
             self.lint.accept(kind, name, why)
-
-    # What hooks and runs call.
-
-    def full(self, name: str) -> str:
-        """A name inside the open scopes."""
-        return ".".join([*self._scopes, name])
-
-    def capture(self, point: str, name: str, tensor: Any, place: str | None, *, sweeping: bool) -> Golden | None:
-        """Records the golden of a point. Which name it gets is decided in the first run, and kept in all others.
-
-        A sweeping hook leaves out what was recorded before: a container that hands on what its last layer gave.
-        """
-        attempt = self._attempts.get(point, 0)
-        self._attempts[point] = attempt + 1
-        if self._first is not None:
-            final = self._decided.get((point, attempt))
-            if final is not None and place != self._first.goldens[final].place:
-                # Another line has come by the same name, so this is not what the golden was.
-                return None
-            if final is not None and self.meets is not None:
-                self.meets(final, self._host(tensor, f"golden `{final}`"))
-            self._maybe_stop(final)
-            return None
-        self._settle_draws(name)
-        value = self._host(tensor, f"golden `{name}`")
-        device = getattr(tensor, "device", None)
-        self.devices.add(str(getattr(device, "type", device)) if device is not None else framework_of(tensor) or "")
-        bytes_key = (value.kind(), value.sha256())
-        twin = self._by_bytes.get(bytes_key)
-        if sweeping and twin is not None and value.bits.size > 1:
-            self.skipped[name] = twin.name
-            self._decided[point, attempt] = None
-            return None
-        check_name(name, "golden")
-        hit = self.taps.get(name, 0)
-        self.taps[name] = hit + 1
-        final = f"{name}@{hit}" if hit else name
-        if final in self.goldens:
-            raise ValueError(f"golden `{final}` was saved before")
-        golden = self.goldens[final] = Golden(final, value, place)
-        self._by_bytes.setdefault(bytes_key, golden)
-        self._decided[point, attempt] = final
-        self._maybe_stop(final)
-        return golden
-
-    def _settle_draws(self, golden: str | None = None) -> None:
-        """In a recorder that is used by itself: what was drawn must be saved as an input or a weight before a golden is.
-
-        A reference that is run as a function is told more surely, by a run with other draws.
-        """
-        if self._states is None:
-            return
-        before, self._states = self._states, states()
-        drawn = [name for name, state in self._states.items() if name in before and before[name] != state]
-        if golden is not None and drawn:
-            message = f"`{drawn[0]}` was drawn from before golden `{golden}` was saved, and no input or weight came of it"
-            self.lint.add("unexported-draw", golden, message)
-
-    def _host(self, tensor: Any, what: str) -> Value:
-        self.hooks.is_copying = True
-        try:
-            return host(tensor, what)
-        finally:
-            self.hooks.is_copying = False
-
-    def _maybe_stop(self, final: str | None) -> None:
-        if final is not None and final == self._stop_after:
-            raise Stopped(final)
-
-    def _hand(self, name: str, value: Value, like: Any) -> Any:
-        given = hand_back(value.widened() if self.is_float64 and value.is_inexact else value, like)
-        # Kept alive with its identity, so that whoever uses it can be seen to.
-        self.handed[id(given)] = (name, given)
-        return given
-
-    def used(self, thing: Any) -> None:
-        """Notes that an operation was given this object."""
-        found = self.handed.get(id(thing))
-        if found is not None:
-            self.consumed.add(found[0])
 
     @contextmanager
     def running(self) -> Iterator[None]:

@@ -17,7 +17,8 @@ from .draws import numpy_in_float64, other_draws, seed_all
 from .finish import Refused, finish, words
 from .floor import distance, is_rounded
 from .names import near
-from .recorder import Kind, Recorder
+from .collector import Kind
+from .recorder import Recorder
 from .settings import reference_block
 from .values import Value
 

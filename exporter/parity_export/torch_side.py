@@ -13,7 +13,7 @@ from .places import caller
 from .points import Hooking, is_layer, place_of
 
 if TYPE_CHECKING:
-    from .recorder import Recorder
+    from .collector import Collector
 
 _NARROW = (torch.float32, torch.float16, torch.bfloat16)
 _WIDE: dict[Any, Any] = {**{dtype: torch.float64 for dtype in _NARROW}, torch.complex64: torch.complex128}
@@ -21,7 +21,7 @@ _CASTS = {
     torch.Tensor.float: torch.Tensor.double,
     torch.Tensor.half: torch.Tensor.double,
     torch.Tensor.bfloat16: torch.Tensor.double,
-    torch.Tensor.cfloat: torch.Tensor.cdouble,
+    getattr(torch.Tensor, "cfloat"): getattr(torch.Tensor, "cdouble"),
 }
 _TYPES = {
     "torch.FloatTensor": "torch.DoubleTensor",
@@ -102,7 +102,7 @@ def attach(hooking: Hooking, model: Any, stack: ExitStack) -> None:
             stack.callback(handle.remove)
 
 
-def watch(recorder: "Recorder", stack: ExitStack) -> None:
+def watch(recorder: "Collector", stack: ExitStack) -> None:
     """Watches every operation of a run, and promotes it to float64 in a float64 run."""
     stack.enter_context(torch.no_grad())
     mode: TorchFunctionMode = _Watch(recorder)
@@ -122,8 +122,8 @@ def _patch(stack: ExitStack, module: Any, name: str, value: Any) -> None:
     setattr(module, name, value)
 
 
-class _Watch(TorchFunctionMode):
-    def __init__(self, recorder: "Recorder"):
+class _Watch(TorchFunctionMode):  # type: ignore[misc,unused-ignore]
+    def __init__(self, recorder: "Collector"):
         super().__init__()
         self._recorder = recorder
 

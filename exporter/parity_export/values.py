@@ -34,7 +34,7 @@ class Value:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.bits.shape
+        return tuple(self.bits.shape)
 
     @property
     def is_inexact(self) -> bool:
@@ -182,8 +182,8 @@ def _to_numpy(value: Value) -> np.ndarray:
             import ml_dtypes  # type: ignore[import-not-found,unused-ignore]
         except ImportError as error:
             raise TypeError("NumPy has no bfloat16 of its own: install ml_dtypes to have such tensors handed back") from error
-        return value.bits.view(ml_dtypes.bfloat16).copy()
-    return value.bits.copy()
+        return np.array(value.bits.view(ml_dtypes.bfloat16), copy=True)
+    return np.array(value.bits, copy=True)
 
 
 def _to_torch(value: Value, like: Any) -> Any:

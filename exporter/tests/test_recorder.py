@@ -112,7 +112,12 @@ def test_what_cannot_be_a_tensor_or_a_name_is_refused(out: Path) -> None:
     with pytest.raises(ValueError, match="the format is `zip`, expected one of safetensors, npz, npy"):
         Recorder(out, script=__file__, format="zip")
     with pytest.raises(RuntimeError, match="hooks need a run"):
-        rec.hook(type("Net", (), {"state_dict": None, "register_forward_hook": None})())
+        rec.hook(object())
+    with pytest.raises(TypeError, match="`object` cannot be hooked, expected a torch or MLX module"):
+        with Recorder(out, script=__file__) as rec:
+            rec.hook(object())
+    with pytest.raises(TypeError, match="weights are a list, expected a mapping of names to tensors, or a torch or MLX module"):
+        rec.weights([1])
 
 
 def test_scopes_and_axes_name_what_is_saved_as_the_port_does(out: Path) -> None:
