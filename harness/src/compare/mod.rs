@@ -10,7 +10,7 @@ mod gate;
 mod kernel;
 mod lanes;
 mod metrics;
-mod number;
+pub(crate) mod number;
 mod outcome;
 mod sum;
 mod tally;
