@@ -7,7 +7,6 @@ use bytemuck::cast_ref;
 use half::{bf16, f16};
 use pulp::{Arch, NullaryFnOnce};
 
-use super::lanes::NARROW_STAGE;
 use super::{BLOCK, HUGE, REL_GUARD};
 
 /// The first float32 that is not subnormal.
@@ -135,7 +134,7 @@ impl NullaryFnOnce for Nearest<'_> {
 /// number is; as an unsigned one it is larger for negative numbers than for all others, and the larger the further they
 /// are from zero.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Scan {
+struct Scan {
     max_signed: [i16; 2],
     max_unsigned: [u16; 2],
     /// Elements whose bits are the same.
@@ -148,25 +147,18 @@ pub(super) struct Scan {
     across: u16,
 }
 
-impl Default for Scan {
-    fn default() -> Self {
-        Self {
-            max_signed: [i16::MIN; 2],
-            max_unsigned: [0; 2],
-            same: 0,
-            least: u16::MAX,
-            ratio: 0,
-            across: 0,
-        }
-    }
-}
+/// Scans a block, right after its sums were made: it is in the cache then. On its own, since the loop needs all of the
+/// registers.
+struct Scanned<'a>([&'a [u16; BLOCK]; 2]);
 
-impl Scan {
+impl NullaryFnOnce for Scanned<'_> {
+    type Output = Scan;
+
     #[inline(always)]
-    pub(super) fn add(&mut self, e: &[u16; NARROW_STAGE], a: &[u16; NARROW_STAGE]) {
-        // No more of them than there are registers.
-        let Self { mut max_signed, mut max_unsigned, mut same, mut least, mut ratio, mut across } = *self;
-        for (&e, &a) in e.iter().zip(a) {
+    fn call(self) -> Scan {
+        let (mut max_signed, mut max_unsigned) = ([i16::MIN; 2], [0; 2]);
+        let (mut same, mut least, mut ratio, mut across) = (0u16, u16::MAX, 0, 0);
+        for (&e, &a) in self.0[0].iter().zip(self.0[1]) {
             max_signed = [max_signed[0].max(e as i16), max_signed[1].max(a as i16)];
             max_unsigned = [max_unsigned[0].max(e), max_unsigned[1].max(a)];
             same = same.wrapping_add(u16::from(e == a));
@@ -177,9 +169,11 @@ impl Scan {
             ratio = ratio.max(e.max(a).wrapping_sub(lesser));
             across = across.max(e.wrapping_add(a) & signs_differ);
         }
-        *self = Self { max_signed, max_unsigned, same, least, ratio, across };
+        Scan { max_signed, max_unsigned, same, least, ratio, across }
     }
+}
 
+impl Scan {
     /// See [`f32_places`]; NaN is seen, too. `limit` is the first magnitude that is too large, `normal` the first that
     /// is not subnormal.
     fn places(
@@ -243,17 +237,19 @@ impl Scan {
 }
 
 /// See [`f32_places`]; NaN is seen, too.
-pub(super) fn bf16_places(scan: &Scan, e: &[bf16; BLOCK], a: &[bf16; BLOCK]) -> Option<Places> {
+pub(super) fn bf16_places(e: &[bf16; BLOCK], a: &[bf16; BLOCK]) -> Option<Places> {
     // The first bfloat16 that is not below the limit.
     let limit = ((HUGE as f32).to_bits() >> 16) as u16 + 1;
     let value = |magnitude| f64::from(bf16::from_bits(magnitude));
-    scan.places([limit, 1 << 7], value, [cast_ref(e), cast_ref(a)])
+    let blocks = [cast_ref(e), cast_ref(a)];
+    Arch::new().dispatch(Scanned(blocks)).places([limit, 1 << 7], value, blocks)
 }
 
 /// See [`f32_places`]; NaN is seen, too.
-pub(super) fn f16_places(scan: &Scan, e: &[f16; BLOCK], a: &[f16; BLOCK]) -> Option<Places> {
+pub(super) fn f16_places(e: &[f16; BLOCK], a: &[f16; BLOCK]) -> Option<Places> {
     let value = |magnitude| f64::from(f16::from_bits(magnitude));
-    scan.places([f16::INFINITY.to_bits(), 1 << 10], value, [cast_ref(e), cast_ref(a)])
+    let blocks = [cast_ref(e), cast_ref(a)];
+    Arch::new().dispatch(Scanned(blocks)).places([f16::INFINITY.to_bits(), 1 << 10], value, blocks)
 }
 
 #[cfg(test)]

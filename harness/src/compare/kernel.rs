@@ -82,8 +82,8 @@ macro_rules! narrow {
                 a: &[Self; BLOCK],
                 lines: [LowLine; 2],
             ) -> (Sums, Reached, Option<Places>) {
-                let (sums, gate, scan) = Block { e, a, lines }.measure_narrow();
-                (sums, Reached { gate, relative: Runs::NONE }, $places(&scan, e, a))
+                let (sums, gate) = Block { e, a, lines }.measure_narrow();
+                (sums, Reached { gate, relative: Runs::NONE }, $places(e, a))
             }
         }
     };

@@ -6,19 +6,14 @@
 
 use std::marker::PhantomData;
 
-use bytemuck::cast_ref;
 use pulp::{Arch, Simd, WithSimd};
 
-use super::bits::{Scan, WideScan};
+use super::bits::WideScan;
 use super::extremes::Extremes;
 use super::runs::{LowLine, RUN, Reached, Runs};
 use super::widen::{Narrow, add_wide, unpack, widen};
 use super::{BLOCK, runs};
 
-/// So many 16-bit floats go through each loop in turn; of float32 it is a run. Memory is read by the first of the loops
-/// only, and fetched ahead while the others run, which works out as long as these do not take long. The loop over bits
-/// takes a while to begin and to end.
-pub(super) const NARROW_STAGE: usize = 4 * RUN;
 /// So many vectors of words of two 16-bit floats are added up in float32, before float64 takes over.
 const GROUP: usize = 8;
 
@@ -74,22 +69,22 @@ struct Words<'a, T> {
 }
 
 impl<T: Narrow> Block<'_, T> {
-    /// Sums and scans a block of 16-bit floats, and tells the runs that reach the gate's line, but not the other line.
-    pub(super) fn measure_narrow(&self) -> (Sums, Runs, Scan) {
+    /// Sums a block of 16-bit floats, and tells the runs that reach the gate's line, but not the other line.
+    pub(super) fn measure_narrow(&self) -> (Sums, Runs) {
         match (as_words(self.e), as_words(self.a)) {
             (Some(e), Some(a)) => self.measure_words(e, a),
             _ => self.measure_copies(),
         }
     }
 
-    fn measure_words(&self, e: &[u32; BLOCK / 2], a: &[u32; BLOCK / 2]) -> (Sums, Runs, Scan) {
+    fn measure_words(&self, e: &[u32; BLOCK / 2], a: &[u32; BLOCK / 2]) -> (Sums, Runs) {
         Arch::new().dispatch(Words::<T> { e, a, line: self.lines[0], narrow: PhantomData })
     }
 
     /// Words need twice the alignment of what they hold. Where it is not there, as in the middle of some files, copies
     /// have it. Kept apart, since making room for them takes time.
     #[cold]
-    fn measure_copies(&self) -> (Sums, Runs, Scan) {
+    fn measure_copies(&self) -> (Sums, Runs) {
         let (mut e, mut a) = ([0u32; BLOCK / 2], [0u32; BLOCK / 2]);
         bytemuck::cast_slice_mut::<u32, T>(&mut e).copy_from_slice(self.e);
         bytemuck::cast_slice_mut::<u32, T>(&mut a).copy_from_slice(self.a);
@@ -102,23 +97,17 @@ fn as_words<T: Narrow>(block: &[T; BLOCK]) -> Option<&[u32; BLOCK / 2]> {
 }
 
 impl<T: Narrow> WithSimd for Words<'_, T> {
-    type Output = (Sums, Runs, Scan);
+    type Output = (Sums, Runs);
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> Self::Output {
-        let (mut lanes, mut scan) = (Lanes::new(simd), Scan::default());
+        let mut lanes = Lanes::new(simd);
         let mut excess = [simd.splat_f32s(0.0); runs::COUNT];
-        let stages = self.e.as_chunks::<{ NARROW_STAGE / 2 }>().0.iter();
-        let mut run = 0;
-        for (e, a) in stages.zip(self.a.as_chunks::<{ NARROW_STAGE / 2 }>().0) {
-            let runs = e.as_chunks::<{ RUN / 2 }>().0.iter();
-            for (e, a) in runs.zip(a.as_chunks::<{ RUN / 2 }>().0) {
-                excess[run] = lanes.add_words::<T>(e, a, self.line);
-                run += 1;
-            }
-            scan.add(cast_ref(e), cast_ref(a));
+        let runs = self.e.as_chunks::<{ RUN / 2 }>().0.iter().zip(self.a.as_chunks::<{ RUN / 2 }>().0);
+        for (run, (e, a)) in runs.enumerate() {
+            excess[run] = lanes.add_words::<T>(e, a, self.line);
         }
-        (lanes.finish(), reached(simd, &excess, self.line.offset), scan)
+        (lanes.finish(), reached(simd, &excess, self.line.offset))
     }
 }
 
@@ -283,16 +272,15 @@ mod tests {
         assert_eq!(format!("{scan:?}"), format!("{one_scan:?}"));
 
         let (e, a) = (e.map(f16::from_f32), a.map(f16::from_f32));
-        let (wide, reached, scan) = Block { e: &e, a: &a, lines }.measure_narrow();
+        let (wide, reached) = Block { e: &e, a: &a, lines }.measure_narrow();
         // Low halves first, as little-endian memory has them.
         let word = |x: &[f16; BLOCK], i: usize| {
             u32::from(x[2 * i].to_bits()) | u32::from(x[2 * i + 1].to_bits()) << 16
         };
         let (e, a) = (std::array::from_fn(|i| word(&e, i)), std::array::from_fn(|i| word(&a, i)));
         let words = Words::<f16> { e: &e, a: &a, line: lines[0], narrow: PhantomData };
-        let (one, one_reached, one_scan) = words.with_simd(Scalar);
+        let (one, one_reached) = words.with_simd(Scalar);
         close(&wide, &one);
         assert_eq!(reached, one_reached);
-        assert_eq!(format!("{scan:?}"), format!("{one_scan:?}"));
     }
 }
