@@ -4,7 +4,7 @@
 //! ([`super::bits`]) then finds it in the cache. The few [runs](super::runs) that the loops cannot clear are gone through
 //! once more, by [`recheck`]; and only where that finds something worse does [`super::tally`] go looking for its place.
 //!
-//! Everything is written once, for every instruction set. `pulp` picks AVX2 or NEON when the program runs, without
+//! Everything is written once, for every instruction set. `pulp` picks NEON, AVX2 or AVX-512 when the program runs, without
 //! compiler flags and without `unsafe` here.
 
 use half::{bf16, f16};

@@ -258,29 +258,44 @@ mod tests {
         }
     }
 
+    /// What the widest vectors of this machine come to, those of every other width do too, and none at all.
     #[test]
-    fn a_machine_without_vectors_comes_to_the_same() {
+    fn any_width_comes_to_the_same() {
         let e: [f32; BLOCK] = std::array::from_fn(|i| (i * 37 % 211) as f32 / 64.0 + 0.25);
         let a: [f32; BLOCK] = std::array::from_fn(|i| e[i] * (1.0 + (i / 1000 * (i % 7)) as f32 * 0.01));
         let lines = [LowLine { offset: 0.02, slope: 0.1 }, LowLine { offset: 0.0, slope: 0.15 }];
-        let (wide, reached, scan) = Arch::new().dispatch(Block { e: &e, a: &a, lines });
-        let (one, one_reached, one_scan) = Block { e: &e, a: &a, lines }.with_simd(Scalar);
-        close(&wide, &one);
-        assert_eq!(reached, one_reached);
+        let block = || Block { e: &e, a: &a, lines };
+        let (wide, reached, scan) = Arch::new().dispatch(block());
         assert_eq!(reached.gate.iter().collect::<Vec<_>>(), (7..16).collect::<Vec<_>>());
         assert_eq!(reached.relative.iter().collect::<Vec<_>>(), (11..16).collect::<Vec<_>>());
-        assert_eq!(format!("{scan:?}"), format!("{one_scan:?}"));
+        let check = |(other, other_reached, other_scan): (Sums, Reached, WideScan)| {
+            close(&wide, &other);
+            assert_eq!(reached, other_reached);
+            assert_eq!(format!("{scan:?}"), format!("{other_scan:?}"));
+        };
+        check(block().with_simd(Scalar));
 
-        let (e, a) = (e.map(f16::from_f32), a.map(f16::from_f32));
-        let (wide, reached) = Block { e: &e, a: &a, lines }.measure_narrow();
+        let (half_e, half_a) = (e.map(f16::from_f32), a.map(f16::from_f32));
+        let (wide, reached) = Block { e: &half_e, a: &half_a, lines }.measure_narrow();
         // Low halves first, as little-endian memory has them.
         let word = |x: &[f16; BLOCK], i: usize| {
             u32::from(x[2 * i].to_bits()) | u32::from(x[2 * i + 1].to_bits()) << 16
         };
-        let (e, a) = (std::array::from_fn(|i| word(&e, i)), std::array::from_fn(|i| word(&a, i)));
-        let words = Words::<f16> { e: &e, a: &a, line: lines[0], narrow: PhantomData };
-        let (one, one_reached) = words.with_simd(Scalar);
-        close(&wide, &one);
-        assert_eq!(reached, one_reached);
+        let (e, a) = (std::array::from_fn(|i| word(&half_e, i)), std::array::from_fn(|i| word(&half_a, i)));
+        let words = || Words::<f16> { e: &e, a: &a, line: lines[0], narrow: PhantomData };
+        let check_words = |(other, other_reached): (Sums, Runs)| {
+            close(&wide, &other);
+            assert_eq!(reached, other_reached);
+        };
+        check_words(words().with_simd(Scalar));
+
+        #[cfg(target_arch = "x86_64")]
+        if let Some(v3) = pulp::x86::V3::try_new() {
+            // Vectors as wide as NEON's, then those of AVX2.
+            check(block().with_simd(pulp::x86::V3_128b(v3)));
+            check_words(words().with_simd(pulp::x86::V3_128b(v3)));
+            check(block().with_simd(v3));
+            check_words(words().with_simd(v3));
+        }
     }
 }

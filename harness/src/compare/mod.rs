@@ -15,6 +15,7 @@ mod number;
 mod outcome;
 mod plain;
 mod runs;
+mod spread;
 mod sum;
 mod tally;
 mod totals;

@@ -5,7 +5,8 @@ use std::ops::Range;
 
 use super::element::{Element, Kind};
 use super::kernel::Measured;
-use super::sum::{Moments, Sum, centred, spread_around, spread_from_sums};
+use super::spread::{Numbers, spread_around, spread_from_sums};
+use super::sum::{Moments, Sum, centred};
 use super::tally::{Judge, Side, Tally};
 use super::walk::{self, Blocks};
 use super::{BLOCK, HUGE};
@@ -96,15 +97,13 @@ impl Totals {
 
     fn push_measured<T: Element>(&mut self, expected: &[T], actual: &[T], measured: &Measured) {
         let (sums, places, count) = (&measured.sums, &measured.places, expected.len());
-        let spread = |sum, squares, values: &dyn Fn(usize) -> f64| {
-            let around = || spread_around(sum / count as f64, count, values);
-            spread_from_sums(count, sum, squares).unwrap_or_else(around)
+        let spread = |sum, squares, values| {
+            spread_from_sums(count, sum, squares).unwrap_or_else(|| spread_around(sum / count as f64, values))
         };
         let n = count as u64;
-        let expected_spread = spread(sums.expected, sums.expected_squares, &|i| expected[i].number());
-        let actual_spread = spread(sums.actual, sums.actual_squares, &|i| actual[i].number());
-        let error_spread =
-            spread(sums.error, sums.error_squares, &|i| actual[i].number() - expected[i].number());
+        let expected_spread = spread(sums.expected, sums.expected_squares, Numbers::Of(expected));
+        let actual_spread = spread(sums.actual, sums.actual_squares, Numbers::Of(actual));
+        let error_spread = spread(sums.error, sums.error_squares, Numbers::Errors(expected, actual));
         self.ordered.whole[0].push(n, sums.expected, expected_spread);
         self.ordered.whole[1].push(n, sums.actual, actual_spread);
         self.ordered.error.push(n, sums.error, error_spread);
