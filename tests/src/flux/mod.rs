@@ -1,0 +1,3 @@
+//! Flux: text to image by a rectified flow.
+
+pub mod vae;
