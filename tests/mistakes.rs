@@ -11,6 +11,16 @@ use serde_json::Value;
 
 /// Runs `spec` with the port `<port>/<mistake>` and expects `first` to be the first red checkpoint, of class `class`.
 #[rstest]
+#[case("flux/transformer", "eps", "transformer_blocks.0.attn.norm_q", "value")]
+#[case("flux/transformer", "theta", "pos_embed.cos", "value")]
+#[case("flux/transformer", "timestep_in_thousandths", "timestep", "value")]
+#[case("flux/transformer", "guidance_left_out", "guidance", "crash")]
+#[case("flux/transformer", "text_after_image", "pos_embed.cos", "value")]
+#[case("flux/transformer", "streams_swapped", "transformer_blocks.0.attn.to_q", "value")]
+#[case("flux/transformer", "last_norm_shift_first", "norm_out.linear", "value")]
+#[case("flux/transformer_bf16", "weights_in_float32", "x_embedder", "dtype")]
+#[case("flux/transformer_bf16", "head_norms_swapped", "transformer_blocks.0.attn.norm_q", "value")]
+#[case("flux/transformer_bf16", "theta", "pos_embed.cos", "value")]
 #[case("flux/vae_decoder", "every_nth_channel_a_group", "mid_block.resnets.0.norm1", "value")]
 #[case("flux/vae_decoder", "eps", "mid_block.resnets.0.norm1", "value")]
 #[case("flux/vae_decoder", "kernels_turned", "conv_in", "value")]
