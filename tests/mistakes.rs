@@ -11,6 +11,15 @@ use serde_json::Value;
 
 /// Runs `spec` with the port `<port>/<mistake>` and expects `first` to be the first red checkpoint, of class `class`.
 #[rstest]
+#[case("flow_match/euler", "indexed_by_timestep", "plain.step.0.sample", "crash")]
+#[case("flow_match/euler", "one_step_late", "plain.step.2.sample", "value")]
+#[case("flow_match/euler", "static_shift_forgotten", "static_shift.sigmas", "value")]
+#[case("flow_match/euler", "max_shift", "dynamic_shift.mu", "value")]
+#[case("flow_match/euler", "linear_as_exponential", "dynamic_linear.sigmas", "value")]
+#[case("flow_match/euler", "no_terminal", "terminal.sigmas", "value")]
+#[case("flow_match/euler", "velocity_sign", "plain.step.0.sample", "value")]
+#[case("flow_match/euler", "one_step_early_from_image", "from_image.noised", "value")]
+#[case("flow_match/euler", "stays_float32", "bfloat16.step.0.sample", "dtype")]
 #[case("flux/transformer", "eps", "transformer_blocks.0.attn.norm_q", "value")]
 #[case("flux/transformer", "theta", "pos_embed.cos", "value")]
 #[case("flux/transformer", "timestep_in_thousandths", "timestep", "value")]
