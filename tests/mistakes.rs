@@ -2,8 +2,6 @@
 //!
 //! Each row was written down before it was run. The suite is the real binary of `mistaken/`.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
-
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -13,6 +11,31 @@ use serde_json::Value;
 
 /// Runs `spec` with the port `<port>/<mistake>` and expects `first` to be the first red checkpoint, of class `class`.
 #[rstest]
+#[case("flow_match/euler", "indexed_by_timestep", "plain.step.0.sample", "crash")]
+#[case("flow_match/euler", "one_step_late", "plain.step.2.sample", "value")]
+#[case("flow_match/euler", "static_shift_forgotten", "static_shift.sigmas", "value")]
+#[case("flow_match/euler", "max_shift", "dynamic_shift.mu", "value")]
+#[case("flow_match/euler", "linear_as_exponential", "dynamic_linear.sigmas", "value")]
+#[case("flow_match/euler", "no_terminal", "terminal.sigmas", "value")]
+#[case("flow_match/euler", "velocity_sign", "plain.step.0.sample", "value")]
+#[case("flow_match/euler", "one_step_early_from_image", "from_image.noised", "value")]
+#[case("flow_match/euler", "stays_float32", "bfloat16.step.0.sample", "dtype")]
+#[case("flux/transformer", "eps", "transformer_blocks.0.attn.norm_q", "value")]
+#[case("flux/transformer", "theta", "pos_embed.cos", "value")]
+#[case("flux/transformer", "timestep_in_thousandths", "timestep", "value")]
+#[case("flux/transformer", "guidance_left_out", "guidance", "crash")]
+#[case("flux/transformer", "text_after_image", "pos_embed.cos", "value")]
+#[case("flux/transformer", "streams_swapped", "transformer_blocks.0.attn.to_q", "value")]
+#[case("flux/transformer", "last_norm_shift_first", "norm_out.linear", "value")]
+#[case("flux/transformer_bf16", "weights_in_float32", "x_embedder", "dtype")]
+#[case("flux/transformer_bf16", "head_norms_swapped", "transformer_blocks.0.attn.norm_q", "value")]
+#[case("flux/transformer_bf16", "theta", "pos_embed.cos", "value")]
+#[case("flux/vae_decoder", "every_nth_channel_a_group", "mid_block.resnets.0.norm1", "value")]
+#[case("flux/vae_decoder", "eps", "mid_block.resnets.0.norm1", "value")]
+#[case("flux/vae_decoder", "kernels_turned", "conv_in", "value")]
+#[case("flux/vae_decoder", "height_and_width_swapped", "conv_in", "shape")]
+#[case("flux/vae_decoder", "queries_and_keys_swapped", "mid_block.attentions.0.to_q", "value")]
+#[case("flux/vae_decoder", "no_bias_after_upsampling", "up_blocks.0.upsamplers.0.conv", "value")]
 #[case("gated_mlp/block", "eps", "norm", "value")]
 #[case("gated_mlp/block", "gate_and_up_swapped", "gated", "value")]
 #[case("gated_mlp/block", "no_bias", "out", "value")]

@@ -1,6 +1,8 @@
 //! The bundled ports with mistakes that people make, each through config, weights or a wrapped call. `mistakes.rs` runs
 //! this suite on each of them and expects the first red checkpoint and its class.
 
+mod flow_match;
+mod flux;
 mod gated_mlp;
 
 use std::process::ExitCode;
@@ -13,5 +15,5 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     };
     let suite = Suite::new(root, "parity-specs", "fixtures");
-    [gated_mlp::ports].iter().fold(suite, |suite, ports| ports(suite)).main()
+    [flow_match::ports, flux::ports, gated_mlp::ports].iter().fold(suite, |suite, ports| ports(suite)).main()
 }

@@ -1,5 +1,7 @@
 //! The parity suite: every spec in `parity-specs/` against its port. A file a model says how its ports are run.
 
+mod flow_match;
+mod flux;
 mod gated_mlp;
 
 use std::process::ExitCode;
@@ -8,5 +10,5 @@ use mlx_parity::Suite;
 
 fn main() -> ExitCode {
     let suite = Suite::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."), "parity-specs", "fixtures");
-    [gated_mlp::ports].iter().fold(suite, |suite, ports| ports(suite)).main()
+    [flow_match::ports, flux::ports, gated_mlp::ports].iter().fold(suite, |suite, ports| ports(suite)).main()
 }

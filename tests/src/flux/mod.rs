@@ -1,0 +1,4 @@
+//! Flux: text to image by a rectified flow.
+
+pub mod transformer;
+pub mod vae;
