@@ -2,8 +2,6 @@
 //!
 //! Each row was written down before it was run. The suite is the real binary of `mistaken/`.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
-
 use std::fs;
 use std::path::Path;
 use std::process::Command;
