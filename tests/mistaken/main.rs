@@ -2,6 +2,7 @@
 //! this suite on each of them and expects the first red checkpoint and its class.
 
 mod gated_mlp;
+mod qwen3;
 
 use std::process::ExitCode;
 
@@ -13,5 +14,5 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     };
     let suite = Suite::new(root, "parity-specs", "fixtures");
-    [gated_mlp::ports].iter().fold(suite, |suite, ports| ports(suite)).main()
+    [gated_mlp::ports, qwen3::ports].iter().fold(suite, |suite, ports| ports(suite)).main()
 }

@@ -1,6 +1,7 @@
 //! The parity suite: every spec in `parity-specs/` against its port. A file a model says how its ports are run.
 
 mod gated_mlp;
+mod qwen3;
 
 use std::process::ExitCode;
 
@@ -8,5 +9,5 @@ use mlx_parity::Suite;
 
 fn main() -> ExitCode {
     let suite = Suite::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."), "parity-specs", "fixtures");
-    [gated_mlp::ports].iter().fold(suite, |suite, ports| ports(suite)).main()
+    [gated_mlp::ports, qwen3::ports].iter().fold(suite, |suite, ports| ports(suite)).main()
 }

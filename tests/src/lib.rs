@@ -1,3 +1,4 @@
 //! Ports of models to mlx-rs, as an application would have them, with taps where the parity suite looks.
 
 pub mod gated_mlp;
+pub mod qwen3;
