@@ -39,6 +39,12 @@ use serde_json::Value;
 #[case("gated_mlp/block", "eps", "norm", "value")]
 #[case("gated_mlp/block", "gate_and_up_swapped", "gated", "value")]
 #[case("gated_mlp/block", "no_bias", "out", "value")]
+#[case("qwen3/decoder", "rope_theta", "step.0.rope.cos", "value")]
+#[case("qwen3/decoder", "eps", "step.0.layers.0.input_layernorm", "value")]
+#[case("qwen3/decoder", "q_and_k_norm_swapped", "step.0.layers.0.attn.q_norm", "value")]
+#[case("qwen3/decoder", "tied_head", "step.0.lm_head", "value")]
+#[case("qwen3/decoder", "cache_forgotten", "step.1.rope.cos", "value")]
+#[case("qwen3/decoder", "first_position_chosen", "step.0.margin", "value")]
 fn a_mistake_is_red_first_where_it_is(
     #[case] spec: &str,
     #[case] mistake: &str,

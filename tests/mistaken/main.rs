@@ -4,10 +4,14 @@
 mod flow_match;
 mod flux;
 mod gated_mlp;
+mod qwen3;
 
 use std::process::ExitCode;
 
 use mlx_parity::Suite;
+
+/// Each adds the ports of its model.
+const MODELS: &[fn(Suite) -> Suite] = &[flow_match::ports, flux::ports, gated_mlp::ports, qwen3::ports];
 
 fn main() -> ExitCode {
     let Some(root) = std::env::var_os("MISTAKEN_ROOT") else {
@@ -15,5 +19,5 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     };
     let suite = Suite::new(root, "parity-specs", "fixtures");
-    [flow_match::ports, flux::ports, gated_mlp::ports].iter().fold(suite, |suite, ports| ports(suite)).main()
+    MODELS.iter().fold(suite, |suite, ports| ports(suite)).main()
 }

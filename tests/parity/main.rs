@@ -3,12 +3,16 @@
 mod flow_match;
 mod flux;
 mod gated_mlp;
+mod qwen3;
 
 use std::process::ExitCode;
 
 use mlx_parity::Suite;
 
+/// Each adds the ports of its model.
+const MODELS: &[fn(Suite) -> Suite] = &[flow_match::ports, flux::ports, gated_mlp::ports, qwen3::ports];
+
 fn main() -> ExitCode {
     let suite = Suite::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."), "parity-specs", "fixtures");
-    [flow_match::ports, flux::ports, gated_mlp::ports].iter().fold(suite, |suite, ports| ports(suite)).main()
+    MODELS.iter().fold(suite, |suite, ports| ports(suite)).main()
 }
