@@ -1,46 +1,17 @@
-//! Mistakes in the parts of Flux.
+//! Mistakes in the parts of Flux, and in how they are put together.
 
-use mlx_parity::{PortResult, Run, Suite};
+#[path = "../parity/flux.rs"]
+mod right;
+
+use mlx_parity::Suite;
 use mlx_rs::module::ModuleParameters as _;
 use mlx_rs::ops::concatenate;
 use mlx_rs::{Array, Dtype, array, nn};
-use parity_tests::flux::transformer::{Inputs, Transformer};
 use parity_tests::flux::vae;
+use right::{decode, generate, predict};
 
 pub(crate) fn ports(suite: Suite) -> Suite {
-    let suite = transformer(suite);
-    suite
-        // What mlx-rs takes by default, and PyTorch does not.
-        .port("flux::vae_decoder/every_nth_channel_a_group", |run| {
-            decode(run, |decoder| norms(decoder).for_each(|norm| norm.pytorch_compatible = false))
-        })
-        .port("flux::vae_decoder/eps", |run| {
-            decode(run, |decoder| norms(decoder).for_each(|norm| norm.eps = array!(1e-5f32)))
-        })
-        .port("flux::vae_decoder/kernels_turned", |run| {
-            decode(run, |decoder| {
-                let weight = &mut decoder.conv_in.weight.value;
-                *weight = weight.swap_axes(1, 2).expect("a kernel has four axes");
-            })
-        })
-        .port("flux::vae_decoder/height_and_width_swapped", |run| {
-            let mut decoder = decoder(run)?;
-            decoder.forward(&run.input("latents")?.transpose_axes(&[0, 3, 2, 1])?)?;
-            Ok(())
-        })
-        .port("flux::vae_decoder/queries_and_keys_swapped", |run| {
-            decode(run, |decoder| {
-                let attention = &mut decoder.mid_block.attentions[0];
-                std::mem::swap(&mut attention.to_q, &mut attention.to_k);
-            })
-        })
-        .port("flux::vae_decoder/no_bias_after_upsampling", |run| {
-            decode(run, |decoder| {
-                for block in &mut decoder.up_blocks {
-                    block.upsamplers.iter_mut().for_each(|upsampler| upsampler.conv.bias.value = None);
-                }
-            })
-        })
+    pipeline(decoder(transformer(right::ports(suite))))
 }
 
 fn transformer(suite: Suite) -> Suite {
@@ -48,7 +19,7 @@ fn transformer(suite: Suite) -> Suite {
         // What mlx-rs takes by default.
         .port("flux::transformer/eps", |run| {
             predict(run, |model, _| {
-                model.transformer_blocks.iter_mut().for_each(|b| b.attn.norm_q.eps = 1e-5)
+                model.transformer_blocks.iter_mut().for_each(|block| block.attn.norm_q.eps = 1e-5);
             })
         })
         .port("flux::transformer/theta", |run| predict(run, |model, _| model.rope.theta = 1000.0))
@@ -91,43 +62,43 @@ fn transformer(suite: Suite) -> Suite {
         })
 }
 
-/// The transformer as it is, but for what `mistake` does to it once it is loaded, or to what it is given.
-fn predict(run: &Run, mistake: impl FnOnce(&mut Transformer, &mut Inputs)) -> PortResult {
-    let mut model = Transformer::new(&run.params()?)?;
-    run.weights()?.load_into(&mut model)?;
-    let mut inputs = Inputs {
-        hidden_states: run.input("hidden_states")?,
-        encoder_hidden_states: run.input("encoder_hidden_states")?,
-        pooled_projections: run.input("pooled_projections")?,
-        timestep: run.input("timestep")?,
-        guidance: Some(run.input("guidance")?),
-        img_ids: run.input("img_ids")?,
-        txt_ids: run.input("txt_ids")?,
-    };
-    mistake(&mut model, &mut inputs);
-    model.forward(&inputs)?;
-    Ok(())
-}
-
 /// The second half of the first axis before the first.
 fn halves_swapped(x: &Array) -> Array {
     let halves = x.split_equal(2, 0).expect("the axis is even");
     concatenate(&[&halves[1], &halves[0]], 0).expect("halves of one array fit")
 }
 
-/// The decoder as it is, but for what `mistake` does to it once it is loaded.
-fn decode(run: &Run, mistake: impl FnOnce(&mut vae::Decoder)) -> PortResult {
-    let mut decoder = decoder(run)?;
-    mistake(&mut decoder);
-    decoder.forward(&run.input("latents")?.transpose_axes(&[0, 2, 3, 1])?)?;
-    Ok(())
-}
-
-fn decoder(run: &Run) -> Result<vae::Decoder, Box<dyn std::error::Error + Send + Sync>> {
-    let weights = run.weights()?;
-    let mut decoder = vae::Decoder::new(&run.params()?)?;
-    decoder.load(|name| weights.get(name))?;
-    Ok(decoder)
+fn decoder(suite: Suite) -> Suite {
+    suite
+        // What mlx-rs takes by default, and PyTorch does not.
+        .port("flux::vae_decoder/every_nth_channel_a_group", |run| {
+            decode(run, |decoder, _| norms(decoder).for_each(|norm| norm.pytorch_compatible = false))
+        })
+        .port("flux::vae_decoder/eps", |run| {
+            decode(run, |decoder, _| norms(decoder).for_each(|norm| norm.eps = array!(1e-5f32)))
+        })
+        .port("flux::vae_decoder/kernels_turned", |run| {
+            decode(run, |decoder, _| {
+                let weight = &mut decoder.conv_in.weight.value;
+                *weight = weight.swap_axes(1, 2).expect("a kernel has four axes");
+            })
+        })
+        .port("flux::vae_decoder/height_and_width_swapped", |run| {
+            decode(run, |_, latents| *latents = latents.swap_axes(1, 2).expect("latents have four axes"))
+        })
+        .port("flux::vae_decoder/queries_and_keys_swapped", |run| {
+            decode(run, |decoder, _| {
+                let attention = &mut decoder.mid_block.attentions[0];
+                std::mem::swap(&mut attention.to_q, &mut attention.to_k);
+            })
+        })
+        .port("flux::vae_decoder/no_bias_after_upsampling", |run| {
+            decode(run, |decoder, _| {
+                for block in &mut decoder.up_blocks {
+                    block.upsamplers.iter_mut().for_each(|upsampler| upsampler.conv.bias.value = None);
+                }
+            })
+        })
 }
 
 /// Every group norm of a decoder.
@@ -137,4 +108,24 @@ fn norms(decoder: &mut vae::Decoder) -> impl Iterator<Item = &mut nn::GroupNorm>
     let resnets = mid.resnets.iter_mut().chain(up).flat_map(|resnet| [&mut resnet.norm1, &mut resnet.norm2]);
     let attentions = mid.attentions.iter_mut().map(|attention| &mut attention.group_norm);
     resnets.chain(attentions).chain([&mut decoder.conv_norm_out])
+}
+
+fn pipeline(suite: Suite) -> Suite {
+    suite
+        // As for the model that was distilled to a few steps.
+        .port("flux::pipeline/static_shift", |run| {
+            generate(run, |config, _| config.scheduler.use_dynamic_shifting = false)
+        })
+        .port("flux::pipeline/guidance_of_one", |run| generate(run, |_, request| request.guidance = 1.0))
+        // As if each side drew its own.
+        .port("flux::pipeline/other_noise", |run| {
+            generate(run, |_, request| request.latents = -&request.latents)
+        })
+        .port("flux::pipeline/rows_are_columns", |run| generate(run, |_, request| request.rows = 3))
+        .port("flux::pipeline/latents_scaled_up", |run| {
+            generate(run, |config, _| config.vae.scaling_factor = config.vae.scaling_factor.recip())
+        })
+        .port("flux::pipeline/no_shift_factor", |run| {
+            generate(run, |config, _| config.vae.shift_factor = 0.0)
+        })
 }

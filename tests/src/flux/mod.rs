@@ -1,4 +1,8 @@
 //! Flux: text to image by a rectified flow.
 
+mod load;
+pub mod pipeline;
 pub mod transformer;
 pub mod vae;
+
+pub use load::load;

@@ -1,19 +1,16 @@
 //! The decoder of Flux's VAE, diffusers' `AutoencoderKL`: latents to an image.
 //!
-//! Everything here is channel-last, `[batch, height, width, channels]`, as MLX has it.
+//! Everything here is channel-last, `[batch, height, width, channels]`, as MLX has it; [`load`](super::load) turns kernels that way.
 
 mod attention;
 mod blocks;
 mod layers;
 mod resnet;
 
-use std::collections::HashMap;
-use std::error::Error;
-
 use mlx_parity_tap::tap;
 use mlx_rs::error::Exception;
 use mlx_rs::macros::ModuleParameters;
-use mlx_rs::module::{Module, ModuleParameters as _};
+use mlx_rs::module::Module;
 use mlx_rs::{Array, nn};
 use serde::Deserialize;
 
@@ -74,36 +71,6 @@ impl Decoder {
             conv_norm_out: layers::group_norm(groups, first)?,
             conv_out: layers::conv(first, 3, 3)?,
         })
-    }
-
-    /// Gives every parameter the weight of its name, with convolutions as PyTorch has them: `[out, in, height, width]`.
-    ///
-    /// # Errors
-    /// What `weight` says, and on a weight of another shape than its parameter.
-    pub fn load<E>(
-        &mut self,
-        weight: impl Fn(&str) -> Result<Array, E>,
-    ) -> Result<(), Box<dyn Error + Send + Sync>>
-    where
-        E: Into<Box<dyn Error + Send + Sync>>,
-    {
-        let mut loaded = HashMap::new();
-        for (name, parameter) in self.parameters().flatten() {
-            let mut array = weight(&name).map_err(Into::into)?;
-            if array.ndim() == 4 {
-                array = array.transpose_axes(&[0, 2, 3, 1])?;
-            }
-            if array.shape() != parameter.shape() {
-                let (found, wanted) = (array.shape(), parameter.shape());
-                return Err(format!(
-                    "`{name}` has shape {found:?} once channels are last, expected {wanted:?}"
-                )
-                .into());
-            }
-            loaded.insert(name, array);
-        }
-        self.update_flattened(loaded);
-        Ok(())
     }
 
     /// Latents to an image eight times as large with Flux's four levels, its values about -1 to 1 and not clamped.
