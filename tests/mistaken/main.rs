@@ -2,6 +2,7 @@
 //! this suite on each of them and expects the first red checkpoint and its class.
 
 mod flow_match;
+mod flux_text;
 mod gated_mlp;
 
 use std::process::ExitCode;
@@ -14,5 +15,8 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     };
     let suite = Suite::new(root, "parity-specs", "fixtures");
-    [flow_match::ports, gated_mlp::ports].iter().fold(suite, |suite, ports| ports(suite)).main()
+    [flow_match::ports, flux_text::ports, gated_mlp::ports]
+        .iter()
+        .fold(suite, |suite, ports| ports(suite))
+        .main()
 }

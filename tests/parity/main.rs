@@ -1,6 +1,7 @@
 //! The parity suite: every spec in `parity-specs/` against its port. A file a model says how its ports are run.
 
 mod flow_match;
+mod flux_text;
 mod gated_mlp;
 
 use std::process::ExitCode;
@@ -9,5 +10,8 @@ use mlx_parity::Suite;
 
 fn main() -> ExitCode {
     let suite = Suite::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."), "parity-specs", "fixtures");
-    [flow_match::ports, gated_mlp::ports].iter().fold(suite, |suite, ports| ports(suite)).main()
+    [flow_match::ports, flux_text::ports, gated_mlp::ports]
+        .iter()
+        .fold(suite, |suite, ports| ports(suite))
+        .main()
 }

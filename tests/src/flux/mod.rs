@@ -1,0 +1,3 @@
+//! The parts of Flux.
+
+pub mod t5;
