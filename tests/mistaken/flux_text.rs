@@ -5,12 +5,99 @@ mod right;
 
 use mlx_parity::{PortResult, Run, Suite};
 use mlx_parity_tap::{scope, tap};
+use mlx_rs::error::Exception;
 use mlx_rs::module::Module;
-use parity_tests::flux::t5;
+use mlx_rs::ops::indexing::TryIndexOp;
+use mlx_rs::ops::{concatenate, zeros_like};
+use parity_tests::flux::{clip, t5};
 
 pub(crate) fn ports(suite: Suite) -> Suite {
     let suite = right::ports(suite);
-    t5_ports(suite)
+    t5_ports(clip_ports(suite))
+}
+
+fn clip_ports(suite: Suite) -> Suite {
+    suite
+        // As open_clip pads.
+        .port("flux::clip/padded_with_zero", |run| {
+            clip_with(run, |config| config.pad_token_id = 0, |_| Ok(()))
+        })
+        .port("flux::clip/eps", |run| clip_with(run, |config| config.layer_norm_eps = 1e-6, |_| Ok(())))
+        // What newer CLIP models have.
+        .port("flux::clip/gelu", |run| {
+            clip_with(run, |config| config.hidden_act = clip::Activation::Gelu, |_| Ok(()))
+        })
+        .port("flux::clip/no_causal_mask", |run| {
+            right::clip(
+                run,
+                |_| {},
+                |encoder, ids| {
+                    let mut x = encoder.embed(ids)?;
+                    let mask = zeros_like(clip::causal_mask(ids.dim(1), x.dtype())?)?;
+                    for (index, layer) in encoder.layers.iter_mut().enumerate() {
+                        let _scope = scope("layers", index);
+                        x = layer.forward(&x, &mask)?;
+                    }
+                    let x = tap("out", encoder.final_norm.forward(&x)?)?;
+                    encoder.pool(ids, &x)?;
+                    Ok(x)
+                },
+            )
+        })
+        .port("flux::clip/heads", |run| {
+            clip_with(
+                run,
+                |_| {},
+                |encoder| {
+                    encoder.layers.iter_mut().for_each(|layer| layer.attn.heads = 8);
+                    Ok(())
+                },
+            )
+        })
+        // As in Whisper, whose keys have no bias.
+        .port("flux::clip/no_key_bias", |run| {
+            clip_with(
+                run,
+                |_| {},
+                |encoder| {
+                    encoder.layers.iter_mut().for_each(|layer| layer.attn.k.bias.value = None);
+                    Ok(())
+                },
+            )
+        })
+        .port("flux::clip/positions_from_one", |run| {
+            clip_with(
+                run,
+                |_| {},
+                |encoder| {
+                    let positions = &mut encoder.positions.weight.value;
+                    *positions = concatenate(&[positions.try_index(1..)?, positions.try_index(..1)?], 0)?;
+                    Ok(())
+                },
+            )
+        })
+        .port("flux::clip/pooled_at_largest", |run| {
+            clip_with(
+                run,
+                |_| {},
+                |encoder| {
+                    encoder.eos_token_id = 2;
+                    Ok(())
+                },
+            )
+        })
+}
+
+/// CLIP as it is, but for what is done to its config and to the loaded encoder.
+fn clip_with(
+    run: &Run,
+    prepare: impl Fn(&mut clip::Config),
+    mistake: impl Fn(&mut clip::Encoder) -> Result<(), Exception>,
+) -> PortResult {
+    right::clip(run, prepare, |encoder, ids| {
+        mistake(encoder)?;
+        Ok(encoder.forward(ids)?.0)
+    })
 }
 
 fn t5_ports(suite: Suite) -> Suite {

@@ -4,19 +4,39 @@ use mlx_parity::{PortResult, Run, Suite};
 use mlx_parity_tap::{scope, tap};
 use mlx_rs::Array;
 use mlx_rs::error::Exception;
-use parity_tests::flux::t5;
+use parity_tests::flux::{clip, t5};
 use serde::Deserialize;
 
 pub(crate) fn ports(suite: Suite) -> Suite {
-    suite.port("flux::t5", |run| t5(run, |_, _| {}, |encoder, ids, mask| encoder.forward(ids, Some(mask))))
+    suite
+        .port("flux::clip", |run| clip(run, |_| {}, |encoder, ids| Ok(encoder.forward(ids)?.0)))
+        .port("flux::t5", |run| t5(run, |_, _| {}, |encoder, ids, mask| encoder.forward(ids, Some(mask))))
+}
+
+/// Runs CLIP, pooled as its config says and as older configs say, after `prepare` and with the given way of running it.
+pub(crate) fn clip(
+    run: &Run,
+    prepare: impl Fn(&mut clip::Config),
+    forward: impl Fn(&mut clip::Encoder, &Array) -> Result<Array, Exception>,
+) -> PortResult {
+    let mut config = run.params()?;
+    prepare(&mut config);
+    let mut encoder = clip::Encoder::new(config)?;
+    run.weights()?.load_into(&mut encoder)?;
+
+    let ids = clip::batch(&pieces(run)?, &config)?;
+    let x = forward(&mut encoder, &ids)?;
+    let _scope = scope("legacy", None);
+    encoder.eos_token_id = 2;
+    encoder.pool(&ids, &x)?;
+    Ok(())
 }
 
 #[derive(Deserialize)]
-struct Params<C> {
-    prompts: Vec<String>,
+struct T5Params {
     max_length: usize,
     #[serde(flatten)]
-    config: C,
+    config: t5::Config,
 }
 
 /// Runs T5, with and without its mask, after `prepare` and with the given way of running it.
@@ -25,8 +45,8 @@ pub(crate) fn t5(
     prepare: impl Fn(&mut t5::Config, &mut Vec<Vec<i32>>),
     forward: impl Fn(&mut t5::Encoder, &Array, &Array) -> Result<Array, Exception>,
 ) -> PortResult {
-    let Params { prompts, max_length, mut config } = run.params::<Params<t5::Config>>()?;
-    let mut prompts = pieces(run, prompts.len())?;
+    let T5Params { max_length, mut config } = run.params()?;
+    let mut prompts = pieces(run)?;
     prepare(&mut config, &mut prompts);
     let mut encoder = t5::Encoder::new(config)?;
     run.weights()?.load_into(&mut encoder)?;
@@ -42,7 +62,7 @@ pub(crate) fn t5(
     Ok(())
 }
 
-/// The tokens of each prompt, before marks and padding.
-fn pieces(run: &Run, prompts: usize) -> Result<Vec<Vec<i32>>, Box<dyn std::error::Error + Send + Sync>> {
-    (0..prompts).map(|index| Ok(run.input(&format!("prompt.{index}"))?.try_as_slice()?.to_vec())).collect()
+/// The tokens of both prompts, before marks and padding.
+fn pieces(run: &Run) -> Result<Vec<Vec<i32>>, Box<dyn std::error::Error + Send + Sync>> {
+    ["prompt.0", "prompt.1"].iter().map(|name| Ok(run.input(name)?.to_vec_exact()?)).collect()
 }

@@ -1,3 +1,4 @@
 //! The parts of Flux.
 
+pub mod clip;
 pub mod t5;
