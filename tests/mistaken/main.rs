@@ -3,6 +3,7 @@
 
 mod flow_match;
 mod flux;
+mod flux_text;
 mod gated_mlp;
 mod qwen3;
 
@@ -11,7 +12,8 @@ use std::process::ExitCode;
 use mlx_parity::Suite;
 
 /// Each adds the ports of its model.
-const MODELS: &[fn(Suite) -> Suite] = &[flow_match::ports, flux::ports, gated_mlp::ports, qwen3::ports];
+const MODELS: &[fn(Suite) -> Suite] =
+    &[flow_match::ports, flux::ports, flux_text::ports, gated_mlp::ports, qwen3::ports];
 
 fn main() -> ExitCode {
     let Some(root) = std::env::var_os("MISTAKEN_ROOT") else {

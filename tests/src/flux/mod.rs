@@ -6,3 +6,7 @@ pub mod transformer;
 pub mod vae;
 
 pub use load::load;
+//! The parts of Flux.
+
+pub mod clip;
+pub mod t5;
