@@ -3,6 +3,7 @@
 
 mod gated_mlp;
 mod qwen3;
+mod qwen_image;
 
 use std::process::ExitCode;
 
@@ -14,5 +15,5 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     };
     let suite = Suite::new(root, "parity-specs", "fixtures");
-    [gated_mlp::ports, qwen3::ports].iter().fold(suite, |suite, ports| ports(suite)).main()
+    [gated_mlp::ports, qwen3::ports, qwen_image::ports].iter().fold(suite, |suite, ports| ports(suite)).main()
 }

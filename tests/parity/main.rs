@@ -2,6 +2,7 @@
 
 mod gated_mlp;
 mod qwen3;
+mod qwen_image;
 
 use std::process::ExitCode;
 
@@ -9,5 +10,5 @@ use mlx_parity::Suite;
 
 fn main() -> ExitCode {
     let suite = Suite::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."), "parity-specs", "fixtures");
-    [gated_mlp::ports, qwen3::ports].iter().fold(suite, |suite, ports| ports(suite)).main()
+    [gated_mlp::ports, qwen3::ports, qwen_image::ports].iter().fold(suite, |suite, ports| ports(suite)).main()
 }

@@ -2,3 +2,4 @@
 
 pub mod gated_mlp;
 pub mod qwen3;
+pub mod qwen_image;
