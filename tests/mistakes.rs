@@ -71,6 +71,12 @@ use serde_json::Value;
 #[case("qwen3/decoder", "tied_head", "step.0.lm_head", "value")]
 #[case("qwen3/decoder", "cache_forgotten", "step.1.rope.cos", "value")]
 #[case("qwen3/decoder", "first_position_chosen", "step.0.margin", "value")]
+#[case("qwen_image/vision_tower", "patch_layout", "patch_embed.proj", "value")]
+#[case("qwen_image/vision_tower", "kernel_turned", "patch_embed.proj", "value")]
+#[case("qwen_image/vision_tower", "eps", "blocks.0.norm1", "value")]
+#[case("qwen_image/vision_tower", "windows_ignored", "blocks.0.attn.windows.0.scores", "shape")]
+#[case("qwen_image/vision_tower", "height_and_width_swapped", "position_ids", "value")]
+#[case("qwen_image/vision_tower", "mlp_not_gated", "blocks.0.mlp.up_proj", "value")]
 fn a_mistake_is_red_first_where_it_is(
     #[case] spec: &str,
     #[case] mistake: &str,

@@ -5,6 +5,7 @@ mod flux;
 mod flux_text;
 mod gated_mlp;
 mod qwen3;
+mod qwen_image;
 
 use std::process::ExitCode;
 

@@ -4,3 +4,4 @@ pub mod flow_match;
 pub mod flux;
 pub mod gated_mlp;
 pub mod qwen3;
+pub mod qwen_image;

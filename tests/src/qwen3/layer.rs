@@ -32,7 +32,7 @@ impl Layer {
             input_layernorm: norm(config.hidden_size, config.rms_norm_eps)?,
             self_attn: Attention::new(config)?,
             post_attention_layernorm: norm(config.hidden_size, config.rms_norm_eps)?,
-            mlp: Mlp::new(config.hidden_size, config.intermediate_size)?,
+            mlp: Mlp::new(config.hidden_size, config.intermediate_size, false)?,
         })
     }
 
@@ -65,8 +65,9 @@ pub struct Mlp {
 }
 
 impl Mlp {
-    fn new(dim: i32, inner: i32) -> Result<Self, Exception> {
-        let linear = |from, to| nn::LinearBuilder::new(from, to).bias(false).build();
+    /// An MLP of these sizes, with or without biases, whose parameters are still to be loaded.
+    pub fn new(dim: i32, inner: i32, bias: bool) -> Result<Self, Exception> {
+        let linear = |from, to| nn::LinearBuilder::new(from, to).bias(bias).build();
         Ok(Self {
             gate_proj: linear(dim, inner)?,
             up_proj: linear(dim, inner)?,

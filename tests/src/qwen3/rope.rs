@@ -18,6 +18,11 @@ impl Rope {
         Self { frequencies }
     }
 
+    /// One a pair of features.
+    pub fn frequencies(&self) -> Array {
+        Array::from_slice(&self.frequencies, &[self.frequencies.len() as i32])
+    }
+
     /// Cosines and sines `[1, positions, dim]`, both halves alike.
     pub fn tables(&self, positions: Range<i32>, dtype: Dtype) -> Result<(Array, Array), Exception> {
         let angles: Vec<f32> = positions
