@@ -13,7 +13,7 @@ use mlx_parity::Suite;
 
 /// Each adds the ports of its model.
 const MODELS: &[fn(Suite) -> Suite] =
-    &[flow_match::ports, flux::ports, flux_text::ports, gated_mlp::ports, qwen3::ports];
+    &[flow_match::ports, flux::ports, flux_text::ports, gated_mlp::ports, qwen3::ports, qwen_image::ports];
 
 fn main() -> ExitCode {
     let suite = Suite::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."), "parity-specs", "fixtures");
