@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::class::Class;
-use crate::compare::{Floor, Gate, Metrics, Outcome};
+use crate::compare::{Floor, Gate, Metrics, Outcome, number};
 use crate::tensor::{Dtype, TensorView};
 
 /// The version of the schema that this build writes. A field may be added without a new version; one that goes or
@@ -49,6 +49,9 @@ pub struct Record {
     pub millis: f64,
     /// MLX's memory when the tap was met.
     pub memory: Option<Memory>,
+    /// How far pixels are apart, at a stage that is an image.
+    #[serde(default)]
+    pub image: Option<Image>,
     /// Whether a golden was returned in place of an actual here or before.
     pub injected: bool,
 }
@@ -103,6 +106,18 @@ impl From<&TensorView<'_>> for Tensor {
     fn from(view: &TensorView) -> Self {
         Self { dtype: view.dtype(), shape: view.shape().to_vec() }
     }
+}
+
+/// How far two pictures are apart.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Image {
+    /// Peak signal-to-noise ratio over all channels, in decibels; infinite when they are equal.
+    #[serde(with = "number")]
+    pub psnr_db: f64,
+    /// Pixels of one of them.
+    pub pixels: u64,
+    /// Pixels that differ in any channel.
+    pub mismatched_pixels: u64,
 }
 
 /// A place in source code.
@@ -160,6 +175,7 @@ mod tests {
             location: Some(Location { file: "tests/src/qwen_image/vision_block.rs".to_owned(), line: 41 }),
             millis: 1.25,
             memory: Some(Memory { active_bytes: 73_728, peak_bytes: 147_456 }),
+            image: Some(Image { psnr_db: 41.5, pixels: 2, mismatched_pixels: 1 }),
             injected: false,
         }
     }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::Class;
 use crate::compare::{Difference, Gate, Stats, Worst};
-use crate::record::Record;
+use crate::record::{Image, Record};
 use crate::run::{Ending, Verdict, WEIGHTS};
 use crate::spec::Spec;
 
@@ -87,6 +87,9 @@ fn tensor_rows(record: &Record, class: Class, line: &str, row: &mut impl FnMut(&
         }
         None => row("what", line),
     }
+    if let Some(image) = &record.image {
+        row("image", &pixels(image));
+    }
     if let Some(place) = &record.location {
         row("tap", &format!("{}:{}", place.file, place.line));
     }
@@ -100,6 +103,11 @@ fn element(worst: &Worst) -> String {
         let _ = write!(text, ", off by {:.2e}{times}", worst.distance);
     }
     text
+}
+
+/// How far pixels are apart.
+pub(super) fn pixels(image: &Image) -> String {
+    format!("PSNR {:.1} dB, {} of {} pixels differ", image.psnr_db, image.mismatched_pixels, image.pixels)
 }
 
 fn overall(difference: &Difference) -> String {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::failure::multiple;
+use super::failure::{multiple, pixels};
 use crate::run::{Account, Ending, Inject, Verdict};
 use crate::spec::Spec;
 
@@ -34,6 +34,9 @@ pub(crate) fn ladder(spec: &Spec, account: &Account, colour: bool) -> String {
         let word = paint(code, &format!("{word:<9}"));
         let line = format!("\n  {word} {}", columns.row(ending));
         text.push_str(line.trim_end());
+        if let Some(image) = ending.record.as_ref().and_then(|record| record.image.as_ref()) {
+            let _ = write!(text, "  {}", pixels(image));
+        }
         if let Verdict::NotGated(Some(class)) = ending.verdict {
             let _ = write!(text, "  {class}, were it gated");
         }

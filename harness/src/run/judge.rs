@@ -7,12 +7,13 @@ use mlx_rs::Array;
 
 use super::array::{ArrayError, from_host};
 use super::job::{Inject, Job};
+use super::picture::Picture;
 use crate::Class;
 use crate::compare::{self, Floor, Outcome, Rule};
 use crate::golden::FixtureSet;
 use crate::record;
 use crate::report::error_chain;
-use crate::spec::{Checkpoint, Dim, Spec, hit_name};
+use crate::spec::{Checkpoint, Dim, Spec, Stage, hit_name};
 use crate::tensor::{self, Tensor, TensorView};
 
 /// What came of one comparison.
@@ -25,12 +26,21 @@ pub(super) struct Judged {
     pub(super) injected: Option<Result<Array, ArrayError>>,
     /// The golden's place in the order of the reference.
     pub(super) sequence: Option<u64>,
+    /// Both as pictures, at a stage that makes one.
+    pub(super) picture: Option<Picture>,
 }
 
 impl Judged {
     fn of(expected: &TensorView<'_>, actual: &Tensor, rule: &Rule) -> Self {
         let outcome = compare::compare(expected, &actual.view(), rule);
-        Self { outcome, expected: Some(expected.into()), floor: rule.floor, injected: None, sequence: None }
+        Self {
+            outcome,
+            expected: Some(expected.into()),
+            floor: rule.floor,
+            injected: None,
+            sequence: None,
+            picture: None,
+        }
     }
 
     fn failed(class: Class, detail: String) -> Self {
@@ -40,7 +50,7 @@ impl Judged {
 
 impl From<Outcome> for Judged {
     fn from(outcome: Outcome) -> Self {
-        Self { outcome, expected: None, floor: None, injected: None, sequence: None }
+        Self { outcome, expected: None, floor: None, injected: None, sequence: None, picture: None }
     }
 }
 
@@ -138,8 +148,15 @@ impl Judge {
             return Judged::failed(Class::Spec, problem);
         }
         let judged = Judged::of(&expected, actual, &rule);
+        let is_image = checkpoint.stage == Some(Stage::Image);
+        let picture = is_image.then(|| Picture::of(&expected, &actual.view())).flatten();
         let inject = self.inject.takes(&self.spec, &checkpoint.name);
-        Judged { injected: inject.then(|| from_host(&expected)), sequence: Some(golden.sequence), ..judged }
+        Judged {
+            injected: inject.then(|| from_host(&expected)),
+            sequence: Some(golden.sequence),
+            picture,
+            ..judged
+        }
     }
 
     /// Holds the actual's shape against the declared one; a named dim is bound where it is first met.

@@ -24,6 +24,8 @@ mod mlx;
 mod observer;
 mod obstacle;
 #[cfg(feature = "mlx")]
+mod picture;
+#[cfg(feature = "mlx")]
 mod port;
 #[cfg(feature = "mlx")]
 mod random;

@@ -14,10 +14,11 @@ use super::clock::Clock;
 use super::folder::{Folder, FolderError, Line, Writer};
 use super::job::Job;
 use super::judge::{Judge, Judged};
+use super::picture::Picture;
 use crate::golden::FixtureSet;
 use crate::record::{self, Record, SCHEMA, Status, Verdict};
 use crate::report::error_chain;
-use crate::spec::Spec;
+use crate::spec::{Spec, hit_name};
 use crate::tensor::{Tensor, write_npy};
 
 /// The driver of one run.
@@ -106,7 +107,7 @@ impl Observer {
         array.eval().map_err(|error| in_transform(name, error))?;
         let millis = self.clock.millis();
         let actual = to_host(&array).map_err(|error| Exception::custom(format!("tap `{name}`: {error}")))?;
-        let Judged { outcome, expected, floor, injected, sequence } =
+        let Judged { outcome, expected, floor, injected, sequence, picture } =
             self.judge.judge(checkpoint, hit, &actual);
         let record = Record {
             schema: SCHEMA,
@@ -125,12 +126,18 @@ impl Observer {
             location: Some(record::Location { file: place.file().to_owned(), line: place.line() }),
             millis,
             memory: memory_now(),
+            image: picture.as_ref().map(Picture::measure),
             injected: self.injected || injected.is_some(),
         };
         self.sequence += 1;
         self.injected = record.injected;
         if record.verdict.status == Status::Fail {
             self.keep(&record, &actual);
+        }
+        if let Some(picture) = picture
+            && let Err(error) = picture.write(&self.folder.file("images"), &hit_name(name, hit))
+        {
+            eprintln!("the pictures of `{name}` could not be kept: {error}");
         }
         self.write(&Line::Checkpoint(Arc::new(record)))?;
         self.note_order(name, sequence)?;

@@ -87,6 +87,8 @@ word_enum! {
         TextEncoder = "text_encoder",
         /// The result of an autoencoder's block, or of the whole.
         Vae = "vae",
+        /// Pixels, as uint8: golden, actual and difference are kept as PNG.
+        Image = "image",
     }
 }
 
