@@ -42,6 +42,12 @@ use serde_json::Value;
 #[case("gated_mlp/block", "eps", "norm", "value")]
 #[case("gated_mlp/block", "gate_and_up_swapped", "gated", "value")]
 #[case("gated_mlp/block", "no_bias", "out", "value")]
+#[case("quantized/linear", "group_size", "float.out", "crash")]
+#[case("quantized/linear", "bits", "b4.g32.weight", "crash")]
+#[case("quantized/linear", "weight_not_loaded", "b4.g32.dequantized", "value")]
+#[case("quantized/linear", "scales_and_biases_swapped", "b4.g32.dequantized", "value")]
+#[case("quantized/linear", "no_bias", "b4.g32.out", "value")]
+#[case("quantized/linear", "rounded_first", "float.out", "value")]
 fn a_mistake_is_red_first_where_it_is(
     #[case] spec: &str,
     #[case] mistake: &str,

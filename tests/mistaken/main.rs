@@ -4,6 +4,7 @@
 mod flow_match;
 mod flux_text;
 mod gated_mlp;
+mod quantized;
 
 use std::process::ExitCode;
 
@@ -15,7 +16,7 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     };
     let suite = Suite::new(root, "parity-specs", "fixtures");
-    [flow_match::ports, flux_text::ports, gated_mlp::ports]
+    [flow_match::ports, flux_text::ports, gated_mlp::ports, quantized::ports]
         .iter()
         .fold(suite, |suite, ports| ports(suite))
         .main()

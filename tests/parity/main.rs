@@ -3,6 +3,7 @@
 mod flow_match;
 mod flux_text;
 mod gated_mlp;
+mod quantized;
 
 use std::process::ExitCode;
 
@@ -10,7 +11,7 @@ use mlx_parity::Suite;
 
 fn main() -> ExitCode {
     let suite = Suite::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."), "parity-specs", "fixtures");
-    [flow_match::ports, flux_text::ports, gated_mlp::ports]
+    [flow_match::ports, flux_text::ports, gated_mlp::ports, quantized::ports]
         .iter()
         .fold(suite, |suite, ports| ports(suite))
         .main()

@@ -3,3 +3,4 @@
 pub mod flow_match;
 pub mod flux;
 pub mod gated_mlp;
+pub mod quantized;
