@@ -2,8 +2,6 @@
 //!
 //! Each row was written down before it was run. The suite is the real binary of `mistaken/`.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
-
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -22,6 +20,31 @@ use serde_json::Value;
 #[case("flow_match/euler", "velocity_sign", "plain.step.0.sample", "value")]
 #[case("flow_match/euler", "one_step_early_from_image", "from_image.noised", "value")]
 #[case("flow_match/euler", "stays_float32", "bfloat16.step.0.sample", "dtype")]
+#[case("flux/pipeline", "static_shift", "sigmas", "value")]
+#[case("flux/pipeline", "guidance_of_one", "step.0.time_text_embed.out", "value")]
+#[case("flux/pipeline", "other_noise", "step.0.transformer_blocks.0.encoder_hidden_states", "value")]
+#[case("flux/pipeline", "rows_are_columns", "step.0.transformer_blocks.0.encoder_hidden_states", "value")]
+#[case("flux/pipeline", "latents_scaled_up", "unpacked", "value")]
+#[case("flux/pipeline", "no_shift_factor", "unpacked", "value")]
+#[case("flux/pipeline_steps", "guidance_of_one", "step.0.velocity", "value")]
+#[case("flux/pipeline_steps", "static_shift", "step.0.sample", "value")]
+#[case("flux/pipeline_steps", "latents_scaled_up", "image", "value")]
+#[case("flux/transformer", "eps", "transformer_blocks.0.attn.norm_q", "value")]
+#[case("flux/transformer", "theta", "pos_embed.cos", "value")]
+#[case("flux/transformer", "timestep_in_thousandths", "timestep", "value")]
+#[case("flux/transformer", "guidance_left_out", "guidance", "crash")]
+#[case("flux/transformer", "text_after_image", "pos_embed.cos", "value")]
+#[case("flux/transformer", "streams_swapped", "transformer_blocks.0.attn.to_q", "value")]
+#[case("flux/transformer", "last_norm_shift_first", "norm_out.linear", "value")]
+#[case("flux/transformer_bf16", "weights_in_float32", "x_embedder", "dtype")]
+#[case("flux/transformer_bf16", "head_norms_swapped", "transformer_blocks.0.attn.norm_q", "value")]
+#[case("flux/transformer_bf16", "theta", "pos_embed.cos", "value")]
+#[case("flux/vae_decoder", "every_nth_channel_a_group", "mid_block.resnets.0.norm1", "value")]
+#[case("flux/vae_decoder", "eps", "mid_block.resnets.0.norm1", "value")]
+#[case("flux/vae_decoder", "kernels_turned", "conv_in", "value")]
+#[case("flux/vae_decoder", "height_and_width_swapped", "conv_in", "shape")]
+#[case("flux/vae_decoder", "queries_and_keys_swapped", "mid_block.attentions.0.to_q", "value")]
+#[case("flux/vae_decoder", "no_bias_after_upsampling", "up_blocks.0.upsamplers.0.conv", "value")]
 #[case("flux/clip", "padded_with_zero", "ids", "value")]
 #[case("flux/clip", "eps", "layers.0.norm1", "value")]
 #[case("flux/clip", "gelu", "layers.0.mlp.act", "value")]
@@ -48,6 +71,18 @@ use serde_json::Value;
 #[case("quantized/linear", "scales_and_biases_swapped", "b4.g32.dequantized", "value")]
 #[case("quantized/linear", "no_bias", "b4.g32.out", "value")]
 #[case("quantized/linear", "rounded_first", "float.out", "value")]
+#[case("qwen3/decoder", "rope_theta", "step.0.rope.cos", "value")]
+#[case("qwen3/decoder", "eps", "step.0.layers.0.input_layernorm", "value")]
+#[case("qwen3/decoder", "q_and_k_norm_swapped", "step.0.layers.0.attn.q_norm", "value")]
+#[case("qwen3/decoder", "tied_head", "step.0.lm_head", "value")]
+#[case("qwen3/decoder", "cache_forgotten", "step.1.rope.cos", "value")]
+#[case("qwen3/decoder", "first_position_chosen", "step.0.margin", "value")]
+#[case("qwen_image/vision_tower", "patch_layout", "patch_embed.proj", "value")]
+#[case("qwen_image/vision_tower", "kernel_turned", "patch_embed.proj", "value")]
+#[case("qwen_image/vision_tower", "eps", "blocks.0.norm1", "value")]
+#[case("qwen_image/vision_tower", "windows_ignored", "blocks.0.attn.windows.0.scores", "shape")]
+#[case("qwen_image/vision_tower", "height_and_width_swapped", "position_ids", "value")]
+#[case("qwen_image/vision_tower", "mlp_not_gated", "blocks.0.mlp.up_proj", "value")]
 fn a_mistake_is_red_first_where_it_is(
     #[case] spec: &str,
     #[case] mistake: &str,

@@ -2,13 +2,27 @@
 //! this suite on each of them and expects the first red checkpoint and its class.
 
 mod flow_match;
+mod flux;
 mod flux_text;
 mod gated_mlp;
 mod quantized;
+mod qwen3;
+mod qwen_image;
 
 use std::process::ExitCode;
 
 use mlx_parity::Suite;
+
+/// Each adds the ports of its model.
+const MODELS: &[fn(Suite) -> Suite] = &[
+    flow_match::ports,
+    flux::ports,
+    flux_text::ports,
+    gated_mlp::ports,
+    quantized::ports,
+    qwen3::ports,
+    qwen_image::ports,
+];
 
 fn main() -> ExitCode {
     let Some(root) = std::env::var_os("MISTAKEN_ROOT") else {
@@ -16,8 +30,5 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     };
     let suite = Suite::new(root, "parity-specs", "fixtures");
-    [flow_match::ports, flux_text::ports, gated_mlp::ports, quantized::ports]
-        .iter()
-        .fold(suite, |suite, ports| ports(suite))
-        .main()
+    MODELS.iter().fold(suite, |suite, ports| ports(suite)).main()
 }

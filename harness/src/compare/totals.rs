@@ -3,12 +3,13 @@
 use std::num::NonZeroUsize;
 use std::ops::Range;
 
-use super::HUGE;
 use super::element::{Element, Kind};
-use super::kernel::{BLOCK, Measured};
-use super::sum::{Moments, Sum, centred, spread_around, spread_from_sums};
+use super::kernel::Measured;
+use super::spread::{Numbers, spread_around, spread_from_sums};
+use super::sum::{Moments, Sum, centred};
 use super::tally::{Judge, Side, Tally};
 use super::walk::{self, Blocks};
+use super::{BLOCK, HUGE};
 use crate::tensor::TensorView;
 
 /// Most elements whose distances are kept for quantiles.
@@ -80,35 +81,32 @@ impl Totals {
         judge: &Judge,
     ) {
         self.tally.elements += expected.len() as u64;
-        self.sample(expected, actual, first, stride);
         if let (Some(e), Some(a), Some(limits)) =
             (expected.as_array::<BLOCK>(), actual.as_array::<BLOCK>(), self.tally.limits(judge))
             && let Some(measured) = T::measure(e, a, &limits)
         {
             self.push_measured(expected, actual, &measured);
-            let max_distance = measured.sums.max_distance;
-            self.tally.look_if_needed(e, a, first, judge, measured.above, max_distance);
+            self.tally.look_if_needed(e, a, first, judge, &measured);
         } else {
             self.push_carefully(expected, actual);
             self.tally.look(expected, actual, first, judge);
         }
+        // Only now are the elements in the cache, for the most part.
+        self.sample(expected, actual, first, stride);
     }
 
     fn push_measured<T: Element>(&mut self, expected: &[T], actual: &[T], measured: &Measured) {
         let (sums, places, count) = (&measured.sums, &measured.places, expected.len());
-        let spread = |sum, squares, values: &dyn Fn(usize) -> f64| {
-            let around = || spread_around(sum / count as f64, count, values);
-            spread_from_sums(count, sum, squares).unwrap_or_else(around)
+        let spread = |sum, squares, values| {
+            spread_from_sums(count, sum, squares).unwrap_or_else(|| spread_around(sum / count as f64, values))
         };
         let n = count as u64;
-        let expected_spread = spread(sums.expected, sums.expected_squares, &|i| expected[i].number());
-        let actual_spread = spread(sums.actual, sums.actual_squares, &|i| actual[i].number());
-        let error = sums.actual - sums.expected;
-        let error_spread =
-            spread(error, sums.distance_squares, &|i| actual[i].number() - expected[i].number());
+        let expected_spread = spread(sums.expected, sums.expected_squares, Numbers::Of(expected));
+        let actual_spread = spread(sums.actual, sums.actual_squares, Numbers::Of(actual));
+        let error_spread = spread(sums.error, sums.error_squares, Numbers::Errors(expected, actual));
         self.ordered.whole[0].push(n, sums.expected, expected_spread);
         self.ordered.whole[1].push(n, sums.actual, actual_spread);
-        self.ordered.error.push(n, error, error_spread);
+        self.ordered.error.push(n, sums.error, error_spread);
         self.ordered.distances.add(sums.distances);
 
         let tally = &mut self.tally;
@@ -125,11 +123,12 @@ impl Totals {
     }
 
     fn push_carefully<T: Element>(&mut self, expected: &[T], actual: &[T]) {
-        push_side(&mut self.ordered.alone[0], &mut self.tally.expected, expected);
-        push_side(&mut self.ordered.alone[1], &mut self.tally.actual, actual);
         let tally = &mut self.tally;
+        let (finite, counted_before) = (tally.finite, tally.counted);
         let mut distances = Sum::default();
         for (&e, &a) in expected.iter().zip(actual) {
+            tally.expected.add(e);
+            tally.actual.add(a);
             tally.equal += u64::from(e == a);
             if e.kind() != Kind::Finite || a.kind() != Kind::Finite {
                 continue;
@@ -145,6 +144,26 @@ impl Totals {
             }
         }
         self.ordered.distances.merge(distances);
+        let n = expected.len() as u64;
+        // Nearly always every pair counts, and each side by itself is what it is in pairs.
+        let whole = T::PARTS == 1
+            && tally.finite - finite == n
+            && tally.counted - counted_before == n
+            && actual.iter().all(|a| a.magnitude() < HUGE);
+        if whole {
+            let errors = expected.iter().zip(actual).map(|(e, a)| a.number() - e.number());
+            let [of_expected, of_actual] = &mut self.ordered.whole;
+            for (moments, (count, sum, spread)) in [
+                (of_expected, centred(expected.iter().map(|e| e.number()))),
+                (of_actual, centred(actual.iter().map(|a| a.number()))),
+                (&mut self.ordered.error, centred(errors)),
+            ] {
+                moments.push(count, sum, spread);
+            }
+            return;
+        }
+        push_moments(&mut self.ordered.alone[0], expected);
+        push_moments(&mut self.ordered.alone[1], actual);
         let parts = |part: fn(T, T, usize) -> f64| {
             let pairs = expected.iter().zip(actual).filter(|&(&e, &a)| counted(e, a));
             centred(pairs.flat_map(move |(&e, &a)| (0..T::PARTS).map(move |index| part(e, a, index))))
@@ -177,6 +196,10 @@ fn counted<T: Element>(e: T, a: T) -> bool {
 
 fn push_side<T: Element>(moments: &mut Moments, side: &mut Side, block: &[T]) {
     block.iter().for_each(|&x| side.add(x));
+    push_moments(moments, block);
+}
+
+fn push_moments<T: Element>(moments: &mut Moments, block: &[T]) {
     let below = block.iter().filter(|x| x.kind() == Kind::Finite && x.magnitude() < HUGE);
     let (count, sum, spread) = centred(below.map(|x| x.number()));
     moments.push(count, sum, spread);

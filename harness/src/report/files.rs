@@ -10,7 +10,7 @@ use super::collect::{Collected, Fate};
 use super::junit::junit;
 use crate::Class;
 use crate::atomic::write_atomically;
-use crate::compare::TimesFloor;
+use crate::compare::{TimesFloor, number};
 use crate::record::{Location, Record};
 use crate::run::Verdict;
 
@@ -60,9 +60,12 @@ struct TrialLine<'a> {
     /// The rest is from the record that decided, which is in the spec's `records.jsonl`.
     hit: Option<u64>,
     sequence: Option<u64>,
+    #[serde(serialize_with = "number::option::serialize")]
     used: Option<f64>,
     times_floor: Option<&'a TimesFloor>,
+    #[serde(serialize_with = "number::option::serialize")]
     max_abs: Option<f64>,
+    #[serde(serialize_with = "number::option::serialize")]
     range_ratio: Option<f64>,
     location: Option<&'a Location>,
 }
@@ -104,7 +107,7 @@ fn trials(run: &Collected) -> Result<String, serde_json::Error> {
                         Verdict::NotGated(class) => ("ungated", *class, None),
                         Verdict::Failed { class, line, .. } => ("fail", Some(*class), Some(line.as_str())),
                     };
-                    let line = line(ending.name.as_str(), status).with(ending.record.as_ref());
+                    let line = line(ending.name.as_str(), status).with(ending.record.as_deref());
                     write(&TrialLine { class, detail, warm_millis: ending.warm_millis, ..line })?;
                 }
             }

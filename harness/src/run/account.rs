@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::obstacle::Obstacle;
 use super::stats::{Compared, STATS, has_stats};
@@ -23,7 +24,7 @@ pub(crate) struct Ending {
     pub(crate) name: String,
     pub(crate) verdict: Verdict,
     /// The record that decided, if the checkpoint was met.
-    pub(crate) record: Option<Record>,
+    pub(crate) record: Option<Arc<Record>>,
     /// Where the actual was kept, if it was.
     pub(crate) actual: Option<PathBuf>,
     /// How long the stage takes once everything is warm, if the run was to be timed.
@@ -102,7 +103,7 @@ pub(crate) fn trial_names(spec: &Spec, level: u8) -> Vec<String> {
 /// How every trial of `spec` ended, checkpoints up to the level of the run.
 ///
 /// A checkpoint that was not met stands behind the one that is declared before it, or, after a crash, behind all that
-/// were met: a spec declares its loops one after another, so `blocks.1.norm` often stands before `blocks.0.out`. A run
+/// were met as often as declared: a spec declares its loops one after another, so `blocks.1.norm` often stands before `blocks.0.out`. A run
 /// that was stopped, because nobody asked for more, tells only of the checkpoints that it met.
 pub(crate) fn account(spec: &Spec, story: Story) -> Account {
     let endings = endings(spec, &story);
@@ -116,8 +117,8 @@ fn index(endings: &[Ending]) -> HashMap<String, usize> {
 
 fn endings(spec: &Spec, story: &Story) -> Vec<Ending> {
     let level = story.level().unwrap_or(spec.level);
-    let mut met: HashMap<&str, Vec<&Record>> = HashMap::new();
-    for record in story.records() {
+    let mut met: HashMap<&str, Vec<&Arc<Record>>> = HashMap::new();
+    for record in story.shared_records() {
         met.entry(&record.checkpoint).or_default().push(record);
     }
     let crash = story.crash();
@@ -129,7 +130,8 @@ fn endings(spec: &Spec, story: &Story) -> Vec<Ending> {
     for checkpoint in spec.checkpoints.iter().filter(|checkpoint| checkpoint.level <= level) {
         let records = met.get(checkpoint.name.as_str()).map_or(&[][..], Vec::as_slice);
         latest = records.first().map_or(latest, |record| record.sequence);
-        let place = if records.is_empty() && crash.is_some() { u64::MAX } else { latest };
+        let missed = records.len() < checkpoint.hits as usize;
+        let place = if missed && crash.is_some() { u64::MAX } else { latest };
         if records.is_empty() && stopped {
             continue;
         }
@@ -157,7 +159,7 @@ fn endings(spec: &Spec, story: &Story) -> Vec<Ending> {
         let ending = Ending {
             name: checkpoint.name.clone(),
             verdict,
-            record: deciding.map(|record| (*record).clone()),
+            record: deciding.map(|record| Arc::clone(record)),
             actual: actual.filter(|path| path.is_file()),
             warm_millis: story.warm_millis(&checkpoint.name),
             audit_failed,
@@ -202,7 +204,7 @@ fn failed(class: Class, line: String) -> Verdict {
 }
 
 /// The verdict on a checkpoint that was met at least once.
-fn judged(checkpoint: &Checkpoint, records: &[&Record], story: &Story, crash: Option<&str>) -> Verdict {
+fn judged(checkpoint: &Checkpoint, records: &[&Arc<Record>], story: &Story, crash: Option<&str>) -> Verdict {
     let verdict =
         &records.iter().find(|record| record.verdict.status != Status::Pass).unwrap_or(&records[0]).verdict;
     let wanted = checkpoint.hits as usize;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -17,7 +18,7 @@ use crate::record::Record;
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(crate) enum Line {
     /// A declared checkpoint was met.
-    Checkpoint(Box<Record>),
+    Checkpoint(Arc<Record>),
     /// A tap was met that the spec does not declare; each name once.
     Undeclared {
         /// The tap's full name.
@@ -219,11 +220,22 @@ impl Folder {
             Err(source) => return Err(FolderError::Read { path, source }),
         };
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-        whole
-            .lines()
-            .map(Line::parse)
-            .collect::<Result<_, _>>()
-            .map_err(|source| FolderError::Parse { path, source })
+        let lines: Vec<&str> = whole.lines().collect();
+        let parse =
+            |lines: &[&str]| lines.iter().map(|line| Line::parse(line)).collect::<Result<Vec<_>, _>>();
+        // Reading thousands of records takes as long as a small forward pass.
+        let parsed = if lines.len() < 1000 {
+            parse(&lines)
+        } else {
+            let (first, second) = lines.split_at(lines.len() / 2);
+            std::thread::scope(|scope| {
+                let second = scope.spawn(|| parse(second));
+                let mut all = parse(first)?;
+                all.extend(second.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+                Ok(all)
+            })
+        };
+        parsed.map_err(|source| FolderError::Parse { path, source })
     }
 }
 

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 use std::panic::Location;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use mlx_parity_tap::Driver;
 use mlx_rs::{Array, error::Exception, memory};
@@ -131,7 +132,7 @@ impl Observer {
         if record.verdict.status == Status::Fail {
             self.keep(&record, &actual);
         }
-        self.write(&Line::Checkpoint(Box::new(record)))?;
+        self.write(&Line::Checkpoint(Arc::new(record)))?;
         self.note_order(name, sequence)?;
         self.stop_if_done(name, hit + 1)?;
         // What we did here is not the port's time.
