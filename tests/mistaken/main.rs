@@ -5,6 +5,7 @@ mod flow_match;
 mod flux;
 mod flux_text;
 mod gated_mlp;
+mod quantized;
 mod qwen3;
 mod qwen_image;
 
@@ -13,8 +14,15 @@ use std::process::ExitCode;
 use mlx_parity::Suite;
 
 /// Each adds the ports of its model.
-const MODELS: &[fn(Suite) -> Suite] =
-    &[flow_match::ports, flux::ports, flux_text::ports, gated_mlp::ports, qwen3::ports, qwen_image::ports];
+const MODELS: &[fn(Suite) -> Suite] = &[
+    flow_match::ports,
+    flux::ports,
+    flux_text::ports,
+    gated_mlp::ports,
+    quantized::ports,
+    qwen3::ports,
+    qwen_image::ports,
+];
 
 fn main() -> ExitCode {
     let Some(root) = std::env::var_os("MISTAKEN_ROOT") else {

@@ -4,6 +4,7 @@ mod flow_match;
 mod flux;
 mod flux_text;
 mod gated_mlp;
+mod quantized;
 mod qwen3;
 mod qwen_image;
 
@@ -12,8 +13,15 @@ use std::process::ExitCode;
 use mlx_parity::Suite;
 
 /// Each adds the ports of its model.
-const MODELS: &[fn(Suite) -> Suite] =
-    &[flow_match::ports, flux::ports, flux_text::ports, gated_mlp::ports, qwen3::ports, qwen_image::ports];
+const MODELS: &[fn(Suite) -> Suite] = &[
+    flow_match::ports,
+    flux::ports,
+    flux_text::ports,
+    gated_mlp::ports,
+    quantized::ports,
+    qwen3::ports,
+    qwen_image::ports,
+];
 
 fn main() -> ExitCode {
     let suite = Suite::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."), "parity-specs", "fixtures");

@@ -3,5 +3,6 @@
 pub mod flow_match;
 pub mod flux;
 pub mod gated_mlp;
+pub mod quantized;
 pub mod qwen3;
 pub mod qwen_image;

@@ -1,0 +1,66 @@
+//! Mistakes with quantised layers.
+
+#[path = "../parity/quantized.rs"]
+mod right;
+
+use mlx_parity::{PortResult, Run, Suite};
+use mlx_rs::error::Exception;
+use mlx_rs::nn::QuantizedLinear;
+use mlx_rs::{Dtype, ops, random};
+use right::linear;
+
+pub(crate) fn ports(suite: Suite) -> Suite {
+    right::ports(suite)
+        // The default in place of what the weights were packed with.
+        .port("quantized::linear/group_size", |run| {
+            let set = |group_size: &mut i32| *group_size = 64;
+            linear(
+                run,
+                |config| config.packings.iter_mut().for_each(|packing| set(&mut packing.group_size)),
+                |_| Ok(()),
+            )
+        })
+        .port("quantized::linear/bits", |run| {
+            with_each(run, |packed| {
+                packed.bits = 12 - packed.bits;
+                Ok(())
+            })
+        })
+        // A weight that goes by another name in Python stays as the layer was made, beside the right scales.
+        .port("quantized::linear/weight_not_loaded", |run| {
+            with_each(run, |packed| {
+                let fresh = random::normal::<f32>(&[48, 256], None, None, &random::key(7)?)?;
+                packed.inner.weight.value = ops::quantize(&fresh, packed.group_size, packed.bits)?.0;
+                Ok(())
+            })
+        })
+        .port("quantized::linear/scales_and_biases_swapped", |run| {
+            with_each(run, |packed| {
+                std::mem::swap(&mut packed.scales, &mut packed.biases);
+                Ok(())
+            })
+        })
+        .port("quantized::linear/no_bias", |run| {
+            with_each(run, |packed| {
+                packed.inner.bias.value = None;
+                Ok(())
+            })
+        })
+        // Weights went through bfloat16 before they were packed.
+        .port("quantized::linear/rounded_first", |run| {
+            linear(
+                run,
+                |_| {},
+                |twins| {
+                    let weight = &mut twins.float.weight.value;
+                    *weight = weight.as_dtype(Dtype::Bfloat16)?.as_dtype(Dtype::Float32)?;
+                    Ok(())
+                },
+            )
+        })
+}
+
+/// The port as it is, but for what `mistake` does to each loaded copy.
+fn with_each(run: &Run, mistake: impl Fn(&mut QuantizedLinear) -> Result<(), Exception>) -> PortResult {
+    linear(run, |_| {}, |twins| twins.packed.iter_mut().try_for_each(&mistake))
+}

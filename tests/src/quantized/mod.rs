@@ -1,0 +1,3 @@
+//! Quantised layers.
+
+pub mod linear;
