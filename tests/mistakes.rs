@@ -83,6 +83,13 @@ use serde_json::Value;
 #[case("qwen_image/vision_tower", "windows_ignored", "blocks.0.attn.windows.0.scores", "shape")]
 #[case("qwen_image/vision_tower", "height_and_width_swapped", "position_ids", "value")]
 #[case("qwen_image/vision_tower", "mlp_not_gated", "blocks.0.mlp.up_proj", "value")]
+#[case("qwen_image/transformer", "axes_swapped", "rope.img", "value")]
+#[case("qwen_image/transformer", "images_swapped", "rope.img", "value")]
+#[case("qwen_image/transformer", "mask_ignored", "blocks.0.attn.context", "value")]
+#[case("qwen_image/transformer", "timestep_in_thousands", "time.proj", "value")]
+#[case("qwen_image/transformer", "scale_before_shift", "blocks.0.img.mod", "value")]
+#[case("qwen_image/transformer", "norms_of_streams_swapped", "blocks.0.attn.img.norm_q", "value")]
+#[case("qwen_image/transformer_bf16", "weights_in_float32", "img_in", "dtype")]
 fn a_mistake_is_red_first_where_it_is(
     #[case] spec: &str,
     #[case] mistake: &str,

@@ -1,9 +1,10 @@
 //! Mistakes in the parts of Qwen-Image.
 
+mod transformer;
 mod vision_tower;
 
 use mlx_parity::Suite;
 
 pub(crate) fn ports(suite: Suite) -> Suite {
-    vision_tower::ports(suite)
+    transformer::ports(vision_tower::ports(suite))
 }

@@ -1,3 +1,4 @@
 //! Parts of Qwen-Image.
 
+pub mod transformer;
 pub mod vision;
