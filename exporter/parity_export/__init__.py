@@ -1,5 +1,8 @@
-"""Writes golden tensors that say where they came from, for mlx-parity."""
+"""Writes golden tensors that say where they came from and how exact they are, for mlx-parity."""
 
-from .recorder import Floor, Recorder
+from .finish import Refused
+from .floor import Floor
+from .recorder import Recorder
+from .run import main, run
 
-__all__ = ["Floor", "Recorder"]
+__all__ = ["Floor", "Recorder", "Refused", "main", "run"]

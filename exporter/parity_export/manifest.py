@@ -1,4 +1,4 @@
-"""What a manifest is made of: its version, the key of what made a set, and the hash of a tensor."""
+"""What a manifest is made of: its version, and the key of what made a set."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import json
 import math
 from decimal import Decimal
 from typing import Any, Mapping
-
-import numpy as np
 
 FORMAT = 1
 
@@ -46,9 +44,3 @@ def made_by_key(reference: str | Mapping[str, Any], script: bytes) -> str:
     canonical = reference if isinstance(reference, str) else canonical_json(reference)
     head = f"mlx-parity fixture {FORMAT}\n{canonical}\n"
     return hashlib.sha256(head.encode() + script).hexdigest()
-
-
-def tensor_sha256(array: np.ndarray) -> str:
-    """The SHA-256 of an array's elements, row-major and little-endian."""
-    little = array.astype(array.dtype.newbyteorder("<"), copy=False)
-    return hashlib.sha256(np.ascontiguousarray(little).tobytes()).hexdigest()

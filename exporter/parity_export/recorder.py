@@ -1,157 +1,258 @@
-"""One fixture set: inputs, weights and goldens of one reference run, and the manifest that vouches for them."""
+"""One run of a reference, and the fixture set that comes of it."""
 
 from __future__ import annotations
 
-import json
 import os
-import platform
-import shutil
-import sys
-from dataclasses import dataclass
-from importlib import metadata
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Mapping
+from typing import Any, Iterable, Iterator, Literal, Mapping, TypeVar
 
-import numpy as np
-from safetensors.numpy import save
+from . import pins as pinning
+from .collector import Collector, Kind, Stopped
+from .draws import states
+from .floor import Floor
+from .names import Names, Rule, Rules, check_name, near
+from .pins import Pins
+from .places import caller
+from .points import Hooking, side_of
+from .settings import Settings, reference_block
+from .values import hand_back, host
 
-from .manifest import FORMAT, made_by_key, tensor_sha256
-
-FILES = {"golden": "goldens.safetensors", "input": "inputs.safetensors", "weight": "weights.safetensors"}
-
-
-@dataclass(frozen=True)
-class Floor:
-    """How far a golden is from the same computation in true float64."""
-
-    max: float
-    rms: float
-
-    @classmethod
-    def between(cls, golden: np.ndarray, truth: np.ndarray) -> "Floor":
-        """The floor of `golden`, over the elements of both that are finite and below 1e30."""
-        if truth.dtype != np.float64 or golden.shape != truth.shape:
-            raise ValueError(
-                f"a floor needs a float64 truth of the golden's shape {golden.shape}, "
-                f"but got {truth.dtype} {truth.shape}"
-            )
-        wide = golden.astype(np.float64)
-        usable = (np.abs(wide) < 1e30) & (np.abs(truth) < 1e30)
-        error = np.abs(wide[usable] - truth[usable])
-        if error.size == 0:
-            return cls(0.0, 0.0)
-        return cls(float(error.max()), float(np.sqrt(np.mean(error**2))))
+T = TypeVar("T")
 
 
-class Recorder:
-    """Collects tensors and, when its `with` block ends without an error, replaces `out_dir` by the finished set.
+class Recorder(Collector):
+    """Collects tensors of one run of a reference and, when its `with` block ends well, replaces `out_dir` by the set.
 
-    `reference` is the spec's own `reference` block. `cargo xtask` passes it in `PARITY_REFERENCE`, as canonical
-    JSON, which wins over the argument: the manifest then names exactly what the spec says.
+    `script` is the file whose bytes make the set stale when they change. `reference` is the spec's own `reference` block;
+    `cargo xtask` passes it in `PARITY_REFERENCE`, as canonical JSON, which wins. A reference written as a function and
+    given to `main` or `run` is run by them, and has floors, too.
     """
 
-    def __init__(self, out_dir: str | os.PathLike[str], *, script: str | os.PathLike[str], reference: Mapping[str, Any]):
-        self._out_dir = Path(out_dir)
-        self._script = Path(script).read_bytes()
-        given = os.environ.get("PARITY_REFERENCE")
-        self._reference: dict[str, Any] = json.loads(given) if given else dict(reference)
-        self._canonical = given
-        self._arrays: dict[str, dict[str, np.ndarray]] = {role: {} for role in FILES}
-        self._entries: list[dict[str, Any]] = []
-        self._hits: dict[str, int] = {}
+    def __init__(
+        self,
+        out_dir: str | os.PathLike[str],
+        *,
+        script: str | os.PathLike[str],
+        reference: Mapping[str, Any] | None = None,
+        format: str = "safetensors",
+        shard_bytes: int | None = None,
+        reuse: str | os.PathLike[str] | None = None,
+        new_inputs: bool | None = None,
+        report: str | os.PathLike[str] | None = None,
+        root: str | os.PathLike[str] | None = None,
+        lint: str | None = None,
+        expect: Mapping[str, str | None] | None = None,
+        spread: bool | None = None,
+    ):
+        from .files import FORMATS
+
+        if format not in FORMATS:
+            raise ValueError(f"the format is `{format}`, expected one of {', '.join(FORMATS)}")
+        self.out_dir = Path(out_dir)
+        self.script = Path(script).resolve()
+        self.format = format
+        self.shard_bytes = shard_bytes
+        self.settings = Settings.read(
+            reuse=reuse, new_inputs=new_inputs, report=report, root=root, lint=lint, expect=expect, spread=spread
+        )
+        block, self.canonical = reference_block(reference)
+        self.reference: dict[str, Any] = block if block is not None else {"script": self.script.name}
+        old = None if self.settings.new_inputs else self.settings.reuse
+        self._open: ExitStack | None = None
+        self._start("native", Pins.reading(old), None)
+
+    def again(self, kind: Kind) -> "Recorder":
+        """A recorder for another run of the same reference, which is given what this one was given."""
+        other = object.__new__(Recorder)
+        other.out_dir, other.script, other.format, other.shard_bytes = self.out_dir, self.script, self.format, None
+        other.settings, other.reference, other.canonical = self.settings, self.reference, self.canonical
+        other._open = None
+        other._start(kind, self.pins, self)
+        return other
+
+    # What a reference calls.
 
     @property
     def params(self) -> dict[str, Any]:
         """The reference's parameters, which a script must compute with: they are what its manifest will claim."""
-        return self._reference.get("params", {})
+        return dict(self.reference.get("params", {}))
 
-    def input(self, name: str, array: np.ndarray) -> np.ndarray:
-        """Saves a tensor that the port is given, and hands it back."""
-        self._add("input", name, array)
-        return array
+    def input(self, name: str, tensor: T) -> T:
+        """Saves a tensor that the port is given, and hands back what the reference must go on with.
 
-    def weights(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Saves the parameters that the port must load."""
-        for name, array in arrays.items():
-            self._add("weight", name, array)
-
-    def save(self, name: str, array: np.ndarray, *, floor: Floor | None = None, place: str | None = None) -> None:
-        """Saves the golden of a checkpoint; goldens are numbered in the order of these calls.
-
-        A name that was saved before is the next hit of the same tap: `name@1`, `name@2` and so on.
+        That is the committed tensor of the same name, dtype and shape if there is one, and float64 in a float64 run. Inside
+        scopes, its name has theirs in front, as a golden's has.
         """
-        hit = self._hits.get(name, 0)
-        entry = self._add("golden", f"{name}@{hit}" if hit else name, array)
-        entry["sequence"] = len(self._arrays["golden"]) - 1
-        self._hits[name] = hit + 1
-        if floor is not None:
-            entry["floor"] = {"max": floor.max, "rms": floor.rms}
-        if place is not None:
-            entry["place"] = place
+        name = self.full(name)
+        value = host(tensor, f"input `{name}`")
+        self._settle_draws()
+        if self._first is None:
+            value = self.pins.take("input", name, value, None, caller(self.sources))
+        else:
+            pin = self.pins.inputs.get(name)
+            if pin is None:
+                raise ValueError(f"input `{name}` is given in one run and not in another: a reference must not choose by chance")
+            value = pin.value
+        if self.changed_input is not None and self.changed_input[0] == name:
+            value = self.changed_input[1]
+        given: T = self._hand(name, value, tensor)
+        return given
 
-    def _add(self, role: str, name: str, array: np.ndarray) -> dict[str, Any]:
-        if not isinstance(array, np.ndarray):
-            raise TypeError(f"{role} `{name}` is a {type(array).__name__}, expected a numpy array")
-        if name in self._arrays[role]:
-            raise ValueError(f"{role} `{name}` was saved before")
-        data = np.array(array, dtype=array.dtype.newbyteorder("<"), order="C", copy=True)
-        self._arrays[role][name] = data
-        entry: dict[str, Any] = {
-            "name": name,
-            "role": role,
-            "file": FILES[role],
-            "dtype": data.dtype.name,
-            "shape": list(data.shape),
-            "sha256": tensor_sha256(data),
-        }
-        self._entries.append(entry)
-        return entry
+    def pin(self, name: str, tensor: T) -> T:
+        """Like `input`, for what is drawn on the way: latents, noise. Go on with what it returns, or nothing is pinned."""
+        return self.input(name, tensor)
 
-    def manifest(self) -> dict[str, Any]:
-        """The manifest of what was saved so far."""
-        packages = {name: metadata.version(name) for name in ("numpy", "safetensors")}
-        return {
-            "format": FORMAT,
-            "made_by": {"key": made_by_key(self._canonical or self._reference, self._script), **self._reference},
-            "provenance": {
-                "python": platform.python_version(),
-                "platform": f"{sys.platform} {platform.machine()}",
-                "packages": packages,
-            },
-            "tensors": self._entries,
-        }
+    def load(self, name: str, like: Any = "numpy") -> Any:
+        """A tensor by its name: a golden, input or weight of this run, or else an input of the committed set, which is kept.
+
+        `like` is `numpy`, `torch`, `mlx`, or a tensor. A name that is nowhere is a LookupError.
+        """
+        pinned = {**self.pins.weights, **self.pins.inputs}
+        known = {key: pin.value for key, pin in pinned.items()} | {key: golden.value for key, golden in self.goldens.items()}
+        name = self.full(name) if self.full(name) in known else name
+        if name in known:
+            value = known[name]
+            return hand_back(value.widened() if self.is_float64 and value.is_inexact else value, like)
+        old = self.pins.old_input(name) if self._first is None else None
+        if old is None:
+            raise LookupError(f"there is no tensor `{name}` to load{near(name, known)}")
+        return self._hand(name, self.pins.take("input", name, old, None, caller(self.sources)), like)
+
+    def weights(self, state: Any, *, prefix: str = "", file: str | None = None, vary: float | None = None) -> Any:
+        """Saves the parameters that the port must load, and hands back what the reference must go on with.
+
+        `state` is a mapping of names to tensors, which comes back as one, or a torch or MLX module, whose parameters are
+        set in place. `vary` puts noise of that size on parameters that are constant. Several calls with different
+        `prefix` or `file` make one set of weights out of several models or files.
+        """
+        tensors = pinning.as_tensors(state)
+        self._settle_draws()
+        values = {name: host(tensor, f"weight `{prefix}{name}`") for name, tensor in tensors.items()}
+        if self._first is None:
+            values = pinning.varied(values, vary) if vary else values
+            place = caller(self.sources)
+            values = {name: self.pins.take("weight", prefix + name, value, file, place) for name, value in values.items()}
+        else:
+            unknown = [name for name in values if prefix + name not in self.pins.weights]
+            if unknown:
+                raise ValueError(f"weight `{prefix}{unknown[0]}` is there in one run and not in another")
+            values = {name: self.pins.weights[prefix + name].value for name in values}
+        if self.is_float64:
+            values = {name: value.widened() if value.is_inexact else value for name, value in values.items()}
+        back = {name: hand_back(value, tensors[name]) for name, value in values.items()}
+        side = side_of(state)
+        return back if side is None else side.load_into(state, back, self.is_float64)
+
+    def save(
+        self, name: str, tensor: T, *, stop: bool = False, floor: Floor | None = None, place: str | None = None
+    ) -> T:
+        """Saves the golden of a checkpoint and hands the tensor back; goldens are numbered in the order of these calls.
+
+        A name that was saved before is the next hit of the same tap: `name@1`, `name@2` and so on. `stop` ends the
+        reference here. `floor` is for scripts that compute it themselves.
+        """
+        place = place or caller(self.sources)
+        saved = self.capture(self.full(name), self.full(name), tensor, place, sweeping=False)
+        if saved is not None and floor is not None:
+            saved.floor = floor
+        if stop:
+            raise Stopped(name)
+        return tensor
+
+    def stop_after(self, name: str) -> None:
+        """Ends the reference once the golden of that name is recorded, by `save` or by a hook."""
+        self._stop_after = name
+
+    @contextmanager
+    def scope(self, name: str, index: int | None = None) -> Iterator[None]:
+        """Until the block ends, goldens are named `name.index.…`, or `name.…` without an index. Scopes nest."""
+        part = name if index is None else f"{name}.{index}"
+        check_name(part, "scope")
+        self._scopes.append(part)
+        if index is not None:
+            self.axes[name] = max(self.axes.get(name, 0), index + 1)
+        try:
+            yield
+        finally:
+            self._scopes.pop()
+
+    def axis(self, name: str, rounds: int | Iterable[int]) -> Iterator[int]:
+        """A loop whose rounds are scopes: `for t in rec.axis("step", 4): rec.save("velocity", v)` saves `step.0.velocity`."""
+        for index in range(rounds) if isinstance(rounds, int) else rounds:
+            with self.scope(name, index):
+                yield index
+
+    def hook(
+        self,
+        model: Any,
+        names: Names = "**",
+        *,
+        at: Literal["input", "output"] = "output",
+        ops: bool | Literal["all"] | Iterable[str] = False,
+        functions: Iterable[Any] = (),
+        rename: Mapping[str, str] | None = None,
+    ) -> None:
+        """Records what modules of a torch or MLX model take or give, by their qualified names, until the run ends.
+
+        `names` is a pattern (`*` within a part, `**` over parts), a list of them, or a mapping from patterns to what
+        becomes of the names that fit: another name (its wildcards are filled in order), True (kept), None (left out). The
+        first that fits decides. `rename` replaces whole parts in names that are kept. The model itself is `root`.
+
+        `ops` also shows operations as `<module>.<operation>`, the second of a call as `<module>.<operation>.1`: all that
+        compute, those that are named, or `"all"`. `functions` are functions of the reference's source, or `module:name`,
+        to be seen in the same way.
+        """
+        if at not in ("input", "output"):
+            raise ValueError(f"`at` is `{at}`, expected `input` or `output`")
+        wanted = frozenset(ops) if not isinstance(ops, (bool, str)) else ops
+        hooking = Hooking(self, Rules(names, rename), at, wanted)
+        self.hooks.add(hooking, model, functions)
+        self.sources.add(type(model))
+        if self.executed is not None:
+            self.executed.start()
+
+    def watch(self, *things: Any) -> None:
+        """Notes where objects, classes or functions that are not modules come from, and counts what runs of their packages."""
+        for thing in things:
+            self.sources.add(thing if isinstance(thing, type) or callable(thing) and hasattr(thing, "__code__") else type(thing))
+        if self.executed is not None:
+            self.executed.start()
+
+    def hits(self, name: str, count: int) -> None:
+        """Says that a tap, or each that fits a pattern, is met exactly that often."""
+        self.expected_hits.append((Rule(name, True), count))
+
+    def accept(self, kind: str, name: str, why: str) -> None:
+        """Accepts a finding of the golden lint for a name or a pattern, with the reason."""
+        if self._first is None:
+            self.lint.accept(kind, name, why)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """The time in which the reference runs: frameworks are watched, and a stop ends it quietly."""
+        with ExitStack() as stack:
+            self.hooks.open(stack, self)
+            if self.executed is not None:
+                stack.callback(self.executed.stop)
+            try:
+                yield
+            except Stopped:
+                pass
+            self.hooks.finish(self)
 
     def __enter__(self) -> "Recorder":
+        self._open = ExitStack()
+        self._open.enter_context(self.running())
+        self._states = states()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if kind is None:
-            self._write()
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
+        assert self._open is not None
+        quiet = bool(self._open.__exit__(kind, error, trace))
+        if kind is None or quiet:
+            from .finish import finish
 
-    def _write(self) -> None:
-        nested = [path.parent for path in self._out_dir.glob("*/**/manifest.json")]
-        if nested:
-            raise FileExistsError(f"`{self._out_dir}` has another set inside it, `{nested[0]}`, and would take it along")
-        self._out_dir.parent.mkdir(parents=True, exist_ok=True)
-        # Made aside, on the same disk, so that a run that dies leaves the old set whole.
-        aside = self._out_dir.with_name(f".{self._out_dir.name}-{os.getpid()}")
-        old = aside.with_name(aside.name + ".old")
-        aside.mkdir()
-        try:
-            for role, arrays in self._arrays.items():
-                if arrays:
-                    (aside / FILES[role]).write_bytes(save(arrays))
-            text = json.dumps(self.manifest(), indent=1, ensure_ascii=False)
-            (aside / "manifest.json").write_text(text + "\n", encoding="utf-8")
-            if self._out_dir.exists():
-                self._out_dir.rename(old)
-            try:
-                aside.rename(self._out_dir)
-            except OSError:
-                if old.exists():
-                    old.rename(self._out_dir)
-                raise
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)
-            shutil.rmtree(old, ignore_errors=True)
+            finish(self, passes=["native"])
+        return quiet

@@ -10,27 +10,28 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from parity_export import Floor, Recorder
-from parity_export.manifest import canonical_json, made_by_key, tensor_sha256
+from parity_export import Floor, Recorder, Refused
+from parity_export.manifest import canonical_json, made_by_key
 
 REFERENCE = {"script": "x.py", "source": "numpy", "params": {"dim": 2, "b": [1, "é"]}}
 
 
 def record(out: Path, scale: float = 1.0) -> dict:
-    with Recorder(out, script=__file__, reference=REFERENCE) as recorder:
-        x = recorder.input("x", np.arange(6, dtype=np.float32).reshape(2, 3))
-        recorder.weights({"w": np.ones(3, dtype=np.float16)})
+    with Recorder(out, script=__file__, reference=REFERENCE) as rec:
+        rec.hits("out", 2)
+        x = rec.input("x", np.arange(6, dtype=np.float32).reshape(2, 3))
+        rec.weights({"w": np.arange(3, dtype=np.float16)})
         truth = x.astype(np.float64) * scale / 3
-        recorder.save("out", truth.astype(np.float32), floor=Floor.between(truth.astype(np.float32), truth))
-        recorder.save("out", x.T)
+        rec.save("out", truth.astype(np.float32), floor=Floor.between(truth.astype(np.float32), truth))
+        rec.save("out", x.T)
     return json.loads((out / "manifest.json").read_text())
 
 
-def test_a_set_holds_what_was_saved_and_says_so(tmp_path: Path) -> None:
-    manifest = record(tmp_path / "set")
-    goldens = load_file(tmp_path / "set" / "goldens.safetensors")
+def test_a_set_holds_what_was_saved_and_says_so(out: Path) -> None:
+    manifest = record(out)
+    goldens = load_file(out / "goldens.safetensors")
     entries = {(entry["role"], entry["name"]): entry for entry in manifest["tensors"]}
-    assert list(entries) == [("input", "x"), ("weight", "w"), ("golden", "out"), ("golden", "out@1")]
+    assert list(entries) == [("weight", "w"), ("input", "x"), ("golden", "out"), ("golden", "out@1")]
     second = entries["golden", "out@1"]
     assert (second["sequence"], second["shape"], second["dtype"]) == (1, [3, 2], "float32")
     # A transposed view is stored as what it shows, not as the memory it was taken from.
@@ -38,6 +39,7 @@ def test_a_set_holds_what_was_saved_and_says_so(tmp_path: Path) -> None:
     assert second["sha256"] == hashlib.sha256(goldens["out@1"].tobytes()).hexdigest()
     assert entries["weight", "w"]["dtype"] == "float16"
     assert manifest["made_by"]["params"] == REFERENCE["params"]
+    assert second["place"].startswith("x.py:record:")
 
 
 def test_two_runs_give_the_same_bytes(tmp_path: Path) -> None:
@@ -45,13 +47,14 @@ def test_two_runs_give_the_same_bytes(tmp_path: Path) -> None:
     record(tmp_path / "b")
     for name in ("manifest.json", "goldens.safetensors", "inputs.safetensors", "weights.safetensors"):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    assert str(tmp_path) not in (tmp_path / "a" / "manifest.json").read_text()
 
 
 def test_a_run_that_fails_leaves_the_old_set_whole(tmp_path: Path) -> None:
     before = record(tmp_path / "set")
     with pytest.raises(ZeroDivisionError):
-        with Recorder(tmp_path / "set", script=__file__, reference=REFERENCE) as recorder:
-            recorder.save("out", np.zeros(1))
+        with Recorder(tmp_path / "set", script=__file__, reference=REFERENCE) as rec:
+            rec.save("out", np.arange(3))
             1 / 0
     assert json.loads((tmp_path / "set" / "manifest.json").read_text()) == before
     assert [path.name for path in tmp_path.iterdir()] == ["set"]
@@ -84,38 +87,128 @@ def test_numbers_are_written_as_rust_writes_them() -> None:
     assert made_by_key({"script": "x.py", "params": {}}, b"") == made_by_key({"script": "x.py"}, b"")
 
 
-def test_a_set_inside_a_set_is_not_taken_along(tmp_path: Path) -> None:
-    record(tmp_path / "set" / "inner")
-    with pytest.raises(FileExistsError, match="has another set inside it"):
-        record(tmp_path / "set")
-    assert (tmp_path / "set" / "inner" / "manifest.json").exists()
-
-
-def test_a_reference_from_the_environment_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reference_from_the_environment_wins(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PARITY_REFERENCE", '{"params":{"dim":1e-5},"script":"y.py"}')
-    manifest = record(tmp_path / "set")
+    manifest = record(out)
     assert manifest["made_by"]["script"] == "y.py"
     assert manifest["made_by"]["key"] == made_by_key('{"params":{"dim":1e-5},"script":"y.py"}', Path(__file__).read_bytes())
+    monkeypatch.setenv("PARITY_REFERENCE", "[1]")
+    with pytest.raises(ValueError, match="PARITY_REFERENCE is not a spec's reference block"):
+        record(out)
 
 
-def test_what_cannot_be_a_tensor_is_refused(tmp_path: Path) -> None:
-    recorder = Recorder(tmp_path / "set", script=__file__, reference=REFERENCE)
-    with pytest.raises(TypeError, match="golden `x` is a list, expected a numpy array"):
-        recorder.save("x", [1.0])  # type: ignore[arg-type]
-    recorder.input("x", np.zeros(2))
+def test_what_cannot_be_a_tensor_or_a_name_is_refused(out: Path) -> None:
+    rec = Recorder(out, script=__file__, reference=REFERENCE)
+    with pytest.raises(TypeError, match="golden `x` is a list, expected an array of numpy, torch, mlx or jax"):
+        rec.save("x", [1.0])
+    with pytest.raises(TypeError, match="golden `x` is str.*, which fixtures cannot hold; expected one of bool, uint8"):
+        rec.save("x", np.array(["a"]))
+    rec.input("x", np.zeros(2))
     with pytest.raises(ValueError, match="input `x` was saved before"):
-        recorder.input("x", np.zeros(2))
+        rec.input("x", np.zeros(2))
+    for name, why in [("a b", "letters, digits"), ("a..b", "no empty part"), ("-a", "at the start"), ("stats", "trials of every spec")]:
+        with pytest.raises(ValueError, match=f"`{name}` cannot be the name of a golden: expected .*{why}"):
+            rec.save(name, np.zeros(2))
+    with pytest.raises(ValueError, match="the format is `zip`, expected one of safetensors, npz, npy"):
+        Recorder(out, script=__file__, format="zip")
+    with pytest.raises(RuntimeError, match="hooks need a run"):
+        rec.hook(object())
+    with pytest.raises(TypeError, match="`object` cannot be hooked, expected a torch or MLX module"):
+        with Recorder(out, script=__file__) as rec:
+            rec.hook(object())
+    with pytest.raises(TypeError, match="weights are a list, expected a mapping of names to tensors, or a torch or MLX module"):
+        rec.weights([1])
+
+
+def test_scopes_and_axes_name_what_is_saved_as_the_port_does(out: Path) -> None:
+    with Recorder(out, script=__file__) as rec:
+        with rec.scope("model"):
+            for i in rec.axis("blocks", 2):
+                rec.save("norm", np.arange(2) + i)
+            for t in rec.axis("step", range(0, 4, 2)):
+                with rec.scope("blocks", 7):
+                    rec.save("out", np.arange(3) + t)
+        rec.save("out", np.arange(4))
+    manifest = json.loads((out / "manifest.json").read_text())
+    goldens = [entry["name"] for entry in manifest["tensors"]]
+    assert goldens == [
+        "model.blocks.0.norm",
+        "model.blocks.1.norm",
+        "model.step.0.blocks.7.out",
+        "model.step.2.blocks.7.out",
+        "out",
+    ]
+    assert manifest["provenance"]["axes"] == {"blocks": 8, "step": 3}
+
+
+def test_a_stop_ends_the_reference_and_keeps_what_was_saved(out: Path) -> None:
+    with Recorder(out, script=__file__) as rec:
+        rec.save("early", np.arange(2), stop=True)
+        raise AssertionError("the reference went on")
+    with Recorder(out.with_name("b"), script=__file__) as rec:
+        rec.stop_after("b")
+        for name in "abc":
+            rec.save(name, np.arange(3) + ord(name))
+    names = [[entry["name"] for entry in json.loads((path / "manifest.json").read_text())["tensors"]] for path in (out, out.with_name("b"))]
+    assert names == [["early"], ["a", "b"]]
+
+
+def test_load_finds_what_was_saved_and_what_is_committed(out: Path) -> None:
+    record(out)
+    with Recorder(out, script=__file__, reuse=out, lint="report") as rec:
+        rec.save("y", np.arange(4.0))
+        assert rec.load("y").tolist() == [0, 1, 2, 3]
+        assert rec.load("x").shape == (2, 3)
+        with pytest.raises(LookupError, match="there is no tensor `yy` to load; near names: `y`"):
+            rec.load("yy")
+        with pytest.raises(LookupError, match="no tensor `out` to load"):
+            rec.load("out")  # A golden of another run is no golden of this one.
+    assert ("input", "x") in {(entry["role"], entry["name"]) for entry in json.loads((out / "manifest.json").read_text())["tensors"]}
+
+
+def test_weights_can_be_in_several_files(out: Path) -> None:
+    with Recorder(out, script=__file__, shard_bytes=100) as rec:
+        rec.weights({f"w{i}": np.arange(10, dtype=np.float32) + i for i in range(5)})
+        rec.weights({"w": np.arange(3)}, prefix="text.", file="text.safetensors")
+        rec.save("y", np.arange(2))
+    entries = {entry["name"]: entry["file"] for entry in json.loads((out / "manifest.json").read_text())["tensors"]}
+    assert [entries[f"w{i}"] for i in range(5)] == [f"weights-0000{at}-of-00003.safetensors" for at in (1, 1, 2, 2, 3)]
+    assert entries["text.w"] == "text.safetensors"
+    assert sorted(load_file(out / entries["w2"])) == ["w2", "w3"]
 
 
 def test_a_floor_looks_only_at_what_can_be_measured() -> None:
     truth = np.array([1.0, np.inf, np.nan, 1e31, 3.0])
     golden = np.array([1.5, np.inf, np.nan, 2e31, 3.0], dtype=np.float32)
-    assert Floor.between(golden, truth) == Floor(0.5, float(np.sqrt(0.125)))
+    floor = Floor.between(golden, truth)
+    assert floor.max == 0.5 and floor.rms == pytest.approx(np.sqrt(0.125), rel=1e-15)
     assert Floor.between(np.zeros(0, np.float32), np.zeros(0)) == Floor(0.0, 0.0)
+    assert Floor.between(np.array([3 + 4j], np.complex64), np.array([0j])) == Floor(5.0, 5.0)
+    # Distances whose squares are too small for a float64 still count.
+    assert Floor.between(np.full(4, 1e-200), np.zeros(4)).rms == pytest.approx(1e-200)
     with pytest.raises(ValueError, match="float64 truth"):
         Floor.between(golden, golden)
 
 
-def test_the_hash_of_a_tensor_ignores_its_byte_order() -> None:
-    values = np.arange(4, dtype=">f4")
-    assert tensor_sha256(values) == tensor_sha256(values.astype("<f4"))
+def test_a_refused_set_leaves_the_old_one_and_says_why(out: Path, tmp_path: Path) -> None:
+    before = record(out)
+    report = tmp_path / "report.json"
+    with pytest.raises(Refused, match="golden `y` is 0.0 in all of its 4 elements"):
+        with Recorder(out, script=__file__, report=report) as rec:
+            rec.save("y", np.zeros(4))
+    assert json.loads((out / "manifest.json").read_text()) == before
+    told = json.loads(report.read_text())
+    assert told["written"] is False
+    assert [(finding["kind"], finding["role"], finding["name"], finding["accepted"]) for finding in told["findings"]] == [
+        ("zero", "golden", "y", None)
+    ]
+
+
+def test_what_is_pinned_in_a_loop_is_named_by_its_round(out: Path) -> None:
+    with Recorder(out, script=__file__) as rec:
+        for t in rec.axis("step", 2):
+            noise = rec.pin("noise", np.arange(3) + t)
+            assert rec.load("noise").tolist() == noise.tolist()
+            rec.save("latents", noise * 2)
+    names = [entry["name"] for entry in json.loads((out / "manifest.json").read_text())["tensors"]]
+    assert names == ["step.0.noise", "step.1.noise", "step.0.latents", "step.1.latents"]

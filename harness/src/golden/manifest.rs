@@ -69,6 +69,12 @@ pub struct TensorEntry {
     /// How far the reference is from float64 here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub floor: Option<Floor>,
+    /// Why there is no floor, where one was to be expected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_floor: Option<String>,
+    /// How far other kernels of the reference's library are from the ones that made this, the largest of all tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spread: Option<Floor>,
     /// Where in the reference's source this comes from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
@@ -196,16 +202,22 @@ impl TensorEntry {
             }
             _ => {}
         }
-        if let Some(floor) = self.floor {
+        for (key, distance) in [("floor", self.floor), ("spread", self.spread)] {
+            let Some(Floor { max, rms }) = distance else { continue };
             if self.role != Role::Golden {
-                return Err(format!("only a golden has a `floor`, this is {}", an(self.role)));
+                return Err(format!("only a golden has a `{key}`, this is {}", an(self.role)));
             }
-            let Floor { max, rms } = floor;
             let sound = max.is_finite() && rms.is_finite() && max >= 0.0 && rms >= 0.0;
             // A root mean square is at most the maximum; the margin is for one that was summed in float32.
             if !sound || rms > max * 1.001 {
-                return Err(format!("its floor has max {max:e} and rms {rms:e}, expected 0 <= rms <= max"));
+                return Err(format!("its {key} has max {max:e} and rms {rms:e}, expected 0 <= rms <= max"));
             }
+        }
+        if self.no_floor.is_some() && self.floor.is_some() {
+            return Err("it has a `floor` and a `no_floor`, expected one of them".into());
+        }
+        if self.no_floor.is_some() && self.role != Role::Golden {
+            return Err(format!("only a golden has a `no_floor`, this is {}", an(self.role)));
         }
         Ok(())
     }
@@ -235,9 +247,10 @@ mod tests {
             "provenance": {"packages": {"numpy": "2.4.6"}},
             "tensors": [
                 {"name": "norm1", "role": "golden", "file": "goldens.safetensors", "dtype": "float32", "shape": [2, 3],
-                 "sha256": sha, "sequence": 0, "floor": {"max": 1e-7, "rms": 2e-8}, "place": "x.py:Block.norm1"},
+                 "sha256": sha, "sequence": 0, "floor": {"max": 1e-7, "rms": 2e-8}, "spread": {"max": 3e-7, "rms": 4e-8},
+                 "place": "x.py:Block.norm1"},
                 {"name": "norm1@1", "role": "golden", "file": "goldens.safetensors", "dtype": "float32",
-                 "shape": [2, 3], "sha256": sha, "sequence": 1},
+                 "shape": [2, 3], "sha256": sha, "sequence": 1, "no_floor": "the float64 run failed"},
                 {"name": "norm1", "role": "input", "file": "sub/in.npy", "dtype": "int32", "shape": [], "sha256": sha},
                 {"name": "w", "role": "weight", "file": "w.npz", "key": "p.w", "dtype": "bfloat16", "shape": [0],
                  "sha256": sha}
@@ -288,6 +301,14 @@ mod tests {
                 json!({"max": 0, "rms": 0}),
                 "only a golden has a `floor`, this is a weight",
             ),
+            (
+                "/tensors/3/spread",
+                json!({"max": 0, "rms": 0}),
+                "only a golden has a `spread`, this is a weight",
+            ),
+            ("/tensors/3/no_floor", json!("why"), "only a golden has a `no_floor`, this is a weight"),
+            ("/tensors/0/no_floor", json!("why"), "it has a `floor` and a `no_floor`, expected one of them"),
+            ("/tensors/0/spread/rms", json!(1.0), "its spread has max 3e-7 and rms 1e0, expected 0 <= rms <= max"),
             ("/tensors/0/shape", json!([2, -3]), "invalid value: integer `-3`"),
             ("/tensors/0/shape", json!([1.5]), "invalid type: floating point"),
             ("/tensors/0/shape", huge, "has more bytes than memory can hold"),

@@ -1,0 +1,202 @@
+"""The end of an export: the lint's last words, the manifest, the report, and the folder that takes the old one's place."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from . import files
+from .folder import MANIFEST, replacing
+from .lint import look_at_hits, look_at_values
+from .manifest import FORMAT, made_by_key
+from .pins import sharded
+from .provenance import facts
+from .collector import Golden
+from .recorder import Recorder
+from .values import STORED, Value
+
+_STEMS = {"golden": "goldens", "input": "inputs", "weight": "weights"}
+
+
+class Refused(Exception):
+    """The lint found something that nobody accepted; the old set is untouched. `report` has everything."""
+
+    def __init__(self, report: dict[str, Any]):
+        self.report = report
+        super().__init__(words(report))
+
+
+def finish(recorder: Recorder, passes: list[str]) -> dict[str, Any]:
+    """Lints, writes the report, and replaces the set unless a finding forbids it; the report comes back."""
+    look(recorder)
+    report = _report(recorder, passes)
+    refused = bool(recorder.lint.refused) and recorder.settings.refuse
+    report["written"] = not refused
+    if recorder.settings.report is not None:
+        recorder.settings.report.parent.mkdir(parents=True, exist_ok=True)
+        recorder.settings.report.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    if refused:
+        raise Refused(report)
+    write(recorder, passes)
+    for line in words(report).splitlines():
+        print(line, file=sys.stderr)
+    return report
+
+
+def look(recorder: Recorder) -> None:
+    """Everything that the lint can tell once a reference has run."""
+    lint, expected = recorder.lint, recorder.settings.expected
+    goldens = {name: golden.value for name, golden in recorder.goldens.items()}
+    look_at_values(lint, "input", {name: pin.value for name, pin in recorder.pins.inputs.items()})
+    look_at_values(lint, "weight", {name: pin.value for name, pin in recorder.pins.weights.items()})
+    look_at_values(lint, "golden", goldens)
+    look_at_hits(lint, recorder.taps, recorder.expected_hits, expected.goldens)
+    for name, value in goldens.items():
+        if value.dtype not in STORED:
+            lint.add("dtype", name, f"golden `{name}` is {value.dtype}, which fixtures cannot hold")
+    for name, dtype in expected.goldens.items():
+        if name not in goldens:
+            lint.add("missing", name, f"the spec declares `{name}`, which the reference did not record")
+        elif dtype is not None and goldens[name].dtype != dtype:
+            lint.add("dtype", name, f"golden `{name}` is {goldens[name].dtype}, the spec declares {dtype}")
+    for name in expected.inputs:
+        if name not in recorder.pins.inputs:
+            lint.add("missing", name, f"the spec has the input `{name}`, which the reference did not save", "input")
+    if not goldens:
+        lint.add("missing", "*", "the reference recorded no golden")
+    lint.close()
+
+
+def words(report: dict[str, Any]) -> str:
+    """The report for people: findings, then one line with what there is."""
+    lines = []
+    for finding in report["findings"]:
+        mark = f"accepted ({finding['accepted']})" if finding["accepted"] else "finding"
+        lines.append(f"{mark}: {finding['kind']}: {finding['message']}")
+        if not finding["accepted"]:
+            lines.append(f"  next: {finding['advice']}, or accept it with `rec.accept(\"{finding['kind']}\", …, why=…)`")
+    lines += [f"note: {note}" for note in report["notes"]]
+    counts = report["counts"]
+    told = [_count(counts[f"{word}s"], word) for word in ("golden", "input", "weight")]
+    lines.append(f"{', '.join(told)}; {_count(counts['floors'], 'floor')}; {counts['reused']} used again")
+    return "\n".join(lines)
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
+def _report(recorder: Recorder, passes: list[str]) -> dict[str, Any]:
+    pins, goldens = recorder.pins, recorder.goldens.values()
+    notes = list(pins.notes)
+    if recorder.skipped:
+        shown = ", ".join(f"`{name}` (as `{twin}`)" for name, twin in list(recorder.skipped.items())[:5])
+        more = " …" if len(recorder.skipped) > 5 else ""
+        notes.append(f"{len(recorder.skipped)} points only pass a value on and were left out: {shown}{more}")
+    missing = sorted({golden.no_floor for golden in goldens if golden.no_floor is not None})
+    notes += [f"no floor for {sum(golden.no_floor == why for golden in goldens)} goldens: {why}" for why in missing]
+    return {
+        "format": 1,
+        "out_dir": str(recorder.out_dir),
+        "passes": passes,
+        "counts": {
+            "goldens": len(recorder.goldens),
+            "floors": sum(golden.floor is not None for golden in goldens),
+            "inputs": len(pins.inputs),
+            "weights": len(pins.weights),
+            "reused": pins.reused,
+        },
+        "skipped": recorder.skipped,
+        "notes": notes,
+        "findings": [finding.json() for finding in recorder.lint.findings],
+    }
+
+
+def write(recorder: Recorder, passes: list[str]) -> None:
+    """Writes the set aside and puts it in the place of the old one."""
+    entries = _entries(recorder)
+    held: dict[str, dict[str, Value]] = {}
+    for entry, value in entries:
+        held.setdefault(entry["file"], {})[entry["name"]] = value
+    lowered = [file.lower() for file in held]
+    if len(set(lowered)) != len(lowered):
+        raise ValueError("two tensors would have files whose names differ in case only, which some systems cannot hold")
+    text = manifest_text(manifest(recorder, passes, [entry for entry, _ in entries]))
+    with replacing(recorder.out_dir, recorder.settings.root) as folder:
+        for file, tensors in held.items():
+            (folder / file).parent.mkdir(parents=True, exist_ok=True)
+            files.write(folder / file, tensors)
+        (folder / MANIFEST).write_text(text, encoding="utf-8")
+
+
+def manifest_text(found: dict[str, Any]) -> str:
+    """The manifest as it is written, with each tensor on a line of its own, so that a change of one is one line of a diff."""
+    lines = [json.dumps(entry, ensure_ascii=False, allow_nan=False) for entry in found["tensors"]]
+    head = json.dumps({**found, "tensors": []}, indent=1, ensure_ascii=False, allow_nan=False)
+    return head.removesuffix("[]\n}") + "[\n  " + ",\n  ".join(lines) + "\n ]\n}\n"
+
+
+def manifest(recorder: Recorder, passes: list[str], entries: list[dict[str, Any]]) -> dict[str, Any]:
+    """The manifest: what made the set, where, with what, and every tensor of it."""
+    provenance: dict[str, Any] = facts(recorder.sources.packages)
+    provenance["devices"] = sorted(recorder.devices - {""})
+    provenance["dtypes"] = sorted({golden.value.dtype for golden in recorder.goldens.values()})
+    provenance["passes"] = passes
+    if recorder.axes:
+        provenance["axes"] = recorder.axes
+    if recorder.sources.files:
+        provenance["sources"] = recorder.sources.json()
+    executed = recorder.executed.json() if recorder.executed is not None else {}
+    if executed:
+        provenance["executed"] = executed
+    accepted = [finding for finding in recorder.lint.findings if finding.accepted]
+    if accepted:
+        provenance["accepted"] = [
+            {"kind": finding.kind, "role": finding.role, "name": finding.name, "why": finding.accepted} for finding in accepted
+        ]
+    key = made_by_key(recorder.canonical or recorder.reference, recorder.script.read_bytes())
+    return {"format": FORMAT, "made_by": {"key": key, **recorder.reference}, "provenance": provenance, "tensors": entries}
+
+
+def _entries(recorder: Recorder) -> list[tuple[dict[str, Any], Value]]:
+    suffix = f".{recorder.format}"
+    found = []
+    shards: dict[str, str] = {}
+    if recorder.shard_bytes is not None and recorder.format != "npy":
+        plain = {name: pin for name, pin in recorder.pins.weights.items() if pin.file is None}
+        shards = sharded(plain, recorder.shard_bytes, "weights", suffix)
+
+    def entry(role: str, name: str, value: Value, file: str | None) -> dict[str, Any]:
+        if recorder.format == "npy":
+            file = f"{_STEMS[role]}/{name}.npy"
+        return {
+            "name": name,
+            "role": role,
+            "file": file or f"{_STEMS[role]}{suffix}",
+            "dtype": value.dtype,
+            "shape": list(value.shape),
+            "sha256": value.sha256(),
+        }
+
+    for role, pins in (("weight", recorder.pins.weights), ("input", recorder.pins.inputs)):
+        for name, pin in pins.items():
+            file = pin.file or (shards.get(name) if role == "weight" else None)
+            found.append((entry(role, name, pin.value, file), pin.value))
+    for sequence, golden in enumerate(recorder.goldens.values()):
+        made = entry("golden", golden.name, golden.value, None)
+        found.append((made | _told(golden, sequence), golden.value))
+    return found
+
+
+def _told(golden: Golden, sequence: int) -> dict[str, Any]:
+    told: dict[str, Any] = {"sequence": sequence}
+    if golden.floor is not None:
+        told["floor"] = golden.floor.json()
+    elif golden.no_floor is not None:
+        told["no_floor"] = golden.no_floor
+    if golden.spread is not None:
+        told["spread"] = golden.spread.json()
+    if golden.place is not None:
+        told["place"] = golden.place
+    return told

@@ -1,0 +1,226 @@
+"""MLX: modules and operations that are watched, parameters that are set, and runs in true float64."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping
+
+import mlx.core as mx
+
+from . import mlx_exact
+from .points import STRUCTURAL, Hooking, is_layer, operation_name, place_of
+
+if TYPE_CHECKING:
+    from .collector import Collector
+
+_ARRAY: Any = mx.array
+_DTYPES = {name: getattr(mx, name) for name in ("float16", "bfloat16", "float32", "float64", "complex64")}
+_DTYPES |= {f"{sign}int{bits}": getattr(mx, f"{sign}int{bits}") for sign in ("u", "") for bits in (8, 16, 32, 64)}
+_DTYPES["bool"] = mx.bool_
+_NARROW = ("float16", "bfloat16", "float32")
+
+_DUNDERS = """abs add floordiv getitem iadd imatmul imul ipow isub itruediv matmul mod mul neg pow radd rmul rpow rsub rtruediv
+setitem sub truediv""".split()
+_NOT_WRAPPED = frozenset(
+    """array_equal async_eval broadcast_shapes can_cast checkpoint clear_cache clear_streams compile default_device default_stream
+    depends device_count device_info disable_compile enable_compile eval export_function export_to_dot exporter
+    from_dlpack get_active_memory get_cache_memory get_peak_memory get_printoptions grad import_function is_available isdtype
+    issubdtype jvp load new_stream new_thread_local_stream new_thread_unsafe_stream printoptions reset_peak_memory result_type
+    save save_gguf save_safetensors savez savez_compressed set_cache_limit set_default_device set_default_stream
+    set_memory_limit set_printoptions set_wired_limit stream synchronize value_and_grad vjp vmap item tolist at dtype
+    shape size ndim nbytes itemsize T""".split()
+)
+
+
+def dtype(name: str) -> Any:
+    return _DTYPES[name]
+
+
+def module_names(model: Any) -> list[str]:
+    return [name or "root" for name, _ in model.named_modules()]
+
+
+def tensors_of(model: Any) -> dict[str, Any]:
+    from mlx.utils import tree_flatten
+
+    return dict(tree_flatten(model.parameters()))
+
+
+def load_into(model: Any, tensors: Mapping[str, Any], is_float64: bool) -> Any:
+    """Sets the parameters in place; in a float64 run they are float64 already."""
+    from mlx.utils import tree_unflatten
+
+    model.update(tree_unflatten(list(tensors.items())))
+    return model
+
+
+def attach(hooking: Hooking, model: Any, stack: ExitStack) -> None:
+    """Watches calls of the model's modules, through their classes: MLX has no hooks of its own."""
+    if hooking.sees_inside:
+        # A compiled function runs its operations once, to be traced; what it computes would go by unseen.
+        mx.disable_compile()
+        stack.callback(mx.enable_compile)
+    sources = hooking.recorder.sources
+    kinds = {name or "root": type(module) for name, module in model.named_modules()}
+    points: dict[int, tuple[str, str]] = {}
+    for name, module in model.named_modules():
+        kind = type(module)
+        point = name or "root"
+        if hooking.rules.wants(point):
+            sources.add(kind)
+        points[id(module)] = (point, place_of(point, kinds, sources))
+    for kind in {type(module) for _, module in model.named_modules()}:
+        call = getattr(kind, "__call__", None)
+        if call is not None and kind.__call__ is not type.__call__:
+            _patch(stack, kind, "__call__", _watched_call(hooking, call, points, is_layer(kind)))
+
+
+def _watched_call(hooking: Hooking, call: Any, points: Mapping[int, tuple[str, str]], layer: bool) -> Callable[..., Any]:
+    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if id(self) not in points:
+            return call(self, *args, **kwargs)
+        point, place = points[id(self)]
+        hooking.enter(point, layer, functools.partial(call, self), args, kwargs, place)
+        output = call(self, *args, **kwargs)
+        hooking.leave(point, output, place)
+        return output
+
+    return __call__
+
+
+def watch(recorder: "Collector", stack: ExitStack) -> None:
+    """Watches every operation of a run, and makes it float64 in a float64 run."""
+    if recorder.is_float64:
+        stack.callback(mx.set_default_device, mx.default_device())
+        # Only the CPU has float64, and a compiled function would not be seen inside.
+        mx.set_default_device(mx.cpu)
+        mx.disable_compile()
+        stack.callback(mx.enable_compile)
+    for module in (mx, mx.fast, mx.linalg, mx.random, mx.fft):
+        for name in dir(module):
+            held = getattr(module, name)
+            if type(held).__name__ == "nb_func" and name not in _NOT_WRAPPED and not name.startswith("_"):
+                label = name if module in (mx, mx.fast) else f"{module.__name__.rsplit('.', 1)[-1]}.{name}"
+                _patch(stack, module, name, _watched(recorder, label, held))
+    for name in [f"__{name}__" for name in _DUNDERS] + [name for name in dir(_ARRAY) if not name.startswith("_")]:
+        held = getattr(_ARRAY, name, None)
+        if callable(held) and name not in _NOT_WRAPPED:
+            _patch(stack, _ARRAY, name, _watched(recorder, name, held))
+    if recorder.is_float64:
+        for name in _NARROW:
+            _patch(stack, mx, name, _DTYPES["float64"])
+        _patch(stack, mx, "array", _wide_array())
+
+
+def _watched(recorder: "Collector", label: str, held: Any) -> Callable[..., Any]:
+    name = operation_name(label)
+
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        for array in _flat((args, kwargs)):
+            recorder.used(array)
+        if not recorder.is_float64:
+            output = held(*args, **kwargs)
+        else:
+            args, kwargs = _widened(args), _widened(kwargs)
+            output = _in_float64(recorder, name, held, args, kwargs)
+            if label not in ("__setitem__", "view"):
+                output = _widened(output)
+        # What MLX's own Python does is inside one of its layers or functions, as its kernels are.
+        is_own = str(sys._getframe(1).f_globals.get("__name__", "")).startswith("mlx.")
+        if recorder.hooks.sees_inside and not is_own and _is_concrete(output):
+            recorder.hooks.operation(label, args, kwargs, output)
+        return output
+
+    return watched
+
+
+def _is_concrete(output: Any) -> bool:
+    """Whether there is something to see: a function that is being transformed is traced with arrays that have no values."""
+    try:
+        _EVAL(output)
+    except ValueError:
+        return False
+    return True
+
+
+def _in_float64(recorder: "Collector", name: str, held: Any, args: Any, kwargs: Any) -> Any:
+    """An operation of a float64 run. The first one that is not float64 inside is noted: goldens after it have no floor."""
+    exact = mlx_exact.REPLACED.get(name)
+    if exact is not None and any("float64" in str(array.dtype) for array in _flat((args, kwargs))):
+        return exact(*args, **kwargs)
+    if name in STRUCTURAL or name in mlx_exact.exact_operations():
+        return held(*args, **kwargs)
+    # In float32, since MLX ends the whole process when it meets a kernel that has no float64.
+    output = held(*_narrowed(args), **_narrowed(kwargs))
+    is_float = any("float" in str(array.dtype) or "complex" in str(array.dtype) for array in _flat(output))
+    # Draws and the quantization of fresh weights come before there is an input; what is pinned takes their place.
+    is_prepared = name.startswith("random.") or (name == "quantize" and not recorder.handed)
+    if recorder.distrusted is None and is_float and not is_prepared:
+        recorder.distrusted = f"MLX's `{name}` is not known to compute in float64"
+    return output
+
+
+def _wide_array() -> Any:
+    """Stands for `mx.array` in a float64 run: floats become float64, and instances are still instances."""
+
+    class Meta(type):
+        def __instancecheck__(cls, instance: Any) -> bool:
+            return isinstance(instance, _ARRAY)
+
+        def __call__(cls, value: Any = (), dtype: Any = None) -> Any:
+            made = _ARRAY(value) if dtype is None else _ARRAY(value, dtype=dtype)
+            if dtype is None and str(made.dtype).rsplit(".", 1)[-1] in _NARROW and not isinstance(value, _ARRAY):
+                # Made again from what was given: widening afterwards would keep the rounding.
+                return _ARRAY(value, dtype=_DTYPES["float64"])
+            return made
+
+        def __getattr__(cls, name: str) -> Any:
+            return getattr(_ARRAY, name)
+
+    return Meta("array", (), {})
+
+
+def _widened(thing: Any) -> Any:
+    if isinstance(thing, _ARRAY):
+        narrow = str(thing.dtype).rsplit(".", 1)[-1] in _NARROW
+        return _ASTYPE(thing, _DTYPES["float64"]) if narrow else thing
+    if type(thing) in (tuple, list):
+        return type(thing)(_widened(part) for part in thing)
+    if type(thing) is dict:
+        return {key: _widened(part) for key, part in thing.items()}
+    return _DTYPES["float64"] if any(thing is _DTYPES[name] for name in _NARROW) else thing
+
+
+def _narrowed(thing: Any) -> Any:
+    if isinstance(thing, _ARRAY):
+        return _ASTYPE(thing, _DTYPES["float32"]) if thing.dtype == _DTYPES["float64"] else thing
+    if type(thing) in (tuple, list):
+        return type(thing)(_narrowed(part) for part in thing)
+    if type(thing) is dict:
+        return {key: _narrowed(part) for key, part in thing.items()}
+    return _DTYPES["float32"] if thing is _DTYPES["float64"] else thing
+
+
+_ASTYPE = _ARRAY.astype
+_EVAL = mx.eval
+
+
+def _flat(thing: Any) -> Iterator[Any]:
+    if isinstance(thing, _ARRAY):
+        yield thing
+    elif isinstance(thing, (tuple, list)):
+        for part in thing:
+            yield from _flat(part)
+    elif type(thing) is dict:
+        for part in thing.values():
+            yield from _flat(part)
+
+
+def _patch(stack: ExitStack, owner: Any, name: str, value: Any) -> None:
+    if isinstance(owner, type) and name not in vars(owner):
+        stack.callback(delattr, owner, name)
+    else:
+        stack.callback(setattr, owner, name, getattr(owner, name))
+    setattr(owner, name, value)

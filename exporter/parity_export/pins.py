@@ -1,0 +1,114 @@
+"""Inputs and weights: made once, then the same in every run of a reference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Mapping
+
+import numpy as np
+
+from .folder import OldSet
+from .names import check_name
+from .points import side_of
+from .values import FLOATS, Value
+
+
+@dataclass
+class Pin:
+    """An input or a weight of the set."""
+
+    value: Value
+    file: str | None = None
+    place: str | None = None
+
+
+@dataclass
+class Pins:
+    """What is given to the port: taken from the old set where it fits, from the script otherwise."""
+
+    old: OldSet | None = None
+    inputs: dict[str, Pin] = field(default_factory=dict)
+    weights: dict[str, Pin] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    reused: int = 0
+
+    def of(self, role: str) -> dict[str, Pin]:
+        return self.inputs if role == "input" else self.weights
+
+    def take(self, role: str, name: str, value: Value, file: str | None, place: str | None) -> Value:
+        """Keeps the tensor, or the old set's in its stead, and answers with the one that was kept."""
+        check_name(name, role)
+        held = self.of(role)
+        if name in held:
+            raise ValueError(f"{role} `{name}` was saved before")
+        old = self.old.get(role, name) if self.old is not None else None
+        if old is not None and old.kind() != value.kind():
+            self.notes.append(f"{role} `{name}` is made anew: it was {old.kind()} and is {value.kind()} now")
+            old = None
+        elif old is not None:
+            self.reused += 1
+        held[name] = Pin(old or value, file, place)
+        return held[name].value
+
+    def old_input(self, name: str) -> Value | None:
+        return None if self.old is None else self.old.get("input", name)
+
+    @classmethod
+    def reading(cls, folder: Path | None) -> "Pins":
+        return cls(OldSet(folder) if folder is not None else None)
+
+
+def varied(tensors: Mapping[str, Value], scale: float) -> dict[str, Value]:
+    """The tensors with noise on those that are constant, such as fresh biases and norm weights, which a port could leave
+    out unnoticed. The noise depends on the name alone, so it is the same everywhere."""
+    out = {}
+    for name, value in tensors.items():
+        wide = value.wide()
+        if value.dtype in FLOATS and wide.size > 1 and np.all(wide == wide.flat[0]):
+            seed = list(name.encode())
+            noise = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed))).standard_normal(wide.shape)
+            value = rounded(wide + scale * noise, value.dtype)
+        out[name] = value
+    return out
+
+
+def rounded(wide: np.ndarray, dtype: str) -> Value:
+    """Float64 numbers rounded to another float type, ties to even; to bfloat16 by way of float32."""
+    with np.errstate(over="ignore"):
+        narrow = np.ascontiguousarray(wide.astype(np.dtype("float32" if dtype == "bfloat16" else dtype)))
+    if dtype != "bfloat16":
+        return Value(dtype, narrow)
+    bits = narrow.view(np.dtype("uint32"))
+    half = ((bits >> 16) & 1) + np.dtype("uint32").type(0x7FFF)
+    return Value(dtype, np.ascontiguousarray(((bits + half) >> 16).astype(np.dtype("uint16"))))
+
+
+def sharded(pins: Mapping[str, Pin], shard_bytes: int, stem: str, suffix: str) -> dict[str, str]:
+    """Which file each weight goes to when none may be longer than that, in the order that they came."""
+    shards: list[list[str]] = [[]]
+    size = 0
+    for name, pin in pins.items():
+        length = pin.value.bits.nbytes
+        if shards[-1] and size + length > shard_bytes:
+            shards.append([])
+            size = 0
+        shards[-1].append(name)
+        size += length
+    if len(shards) == 1:
+        return {name: f"{stem}{suffix}" for name in shards[0]}
+    count = len(shards)
+    return {name: f"{stem}-{at + 1:05}-of-{count:05}{suffix}" for at, names in enumerate(shards) for name in names}
+
+
+def as_tensors(state: Any) -> dict[str, Any]:
+    """A state dict, or the parameters and persistent buffers of a torch or MLX module, by their names.
+
+    Parameters that share their storage are there once, under the first of their names.
+    """
+    side = side_of(state)
+    if side is not None:
+        return dict(side.tensors_of(state))
+    if isinstance(state, Mapping):
+        return dict(state)
+    raise TypeError(f"weights are a {type(state).__name__}, expected a mapping of names to tensors, or a torch or MLX module")

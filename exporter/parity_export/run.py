@@ -1,0 +1,279 @@
+"""Running a reference that is written as a function: as it is, in float64, and again, to know what its goldens are worth."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import os
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Callable, Mapping, NoReturn, Sequence
+
+import numpy as np
+
+from . import spread
+from .draws import numpy_in_float64, other_draws, seed_all
+from .finish import Refused, finish, words
+from .floor import distance, is_rounded
+from .names import near
+from .collector import Kind
+from .recorder import Recorder
+from .settings import reference_block
+from .values import Value
+
+Reference = Callable[..., Any]
+
+
+def run(
+    reference: Reference,
+    out_dir: str | os.PathLike[str],
+    *,
+    params: Mapping[str, Any] | None = None,
+    source: str | None = None,
+    script: str | os.PathLike[str] | None = None,
+    floors: bool = True,
+    seed: int = 0,
+    threads: int = 1,
+    **options: Any,
+) -> dict[str, Any]:
+    """Runs `reference(recorder, **params)` and replaces the set in `out_dir` by what it recorded; the report comes back.
+
+    It runs three times or more with the same inputs and weights: as it is, for the goldens; in float64, for their floors
+    (unless `floors` is false); and with other random draws, which must change nothing. An input that no operation was seen
+    to use is changed, to see whether a golden does. Raises `Refused` when the lint finds what nobody accepted.
+
+    Parameters come from the spec (`PARITY_REFERENCE`), or else from `params` and the function's defaults. `threads` is for
+    torch: with one, the bytes do not depend on how many cores there are. Other options are those of `Recorder`.
+    """
+    native = _recorder(reference, out_dir, params, source, script, options)
+    job = _Job(reference, native, seed)
+    with ExitStack() as stack:
+        _settle(stack, threads)
+        passes = job.all(floors)
+        if native.settings.spread and spread.variant() is None:
+            spread.measure(native, passes)
+        return finish(native, passes)
+
+
+def main(reference: Reference, **options: Any) -> NoReturn:
+    """Runs a reference script: `python SCRIPT OUT_DIR`, with `--list` to see every name that can be hooked.
+
+    Options are those of `run`. Exits with 0 when the set was written, and with 3 when the lint refused it.
+    """
+    parser = argparse.ArgumentParser(description=inspect.getdoc(reference) or "Writes a golden set.")
+    parser.add_argument("out_dir", nargs="?", help="the folder that the set replaces")
+    parser.add_argument("--list", action="store_true", help="show every point of the hooked models in call order, write nothing")
+    parser.add_argument("--reuse", metavar="DIR", help="use this set's inputs and weights again (PARITY_REUSE)")
+    parser.add_argument("--new-inputs", action="store_true", default=None, help="make new inputs and weights all the same")
+    parser.add_argument("--report", metavar="FILE", help="write findings and counts there, as JSON (PARITY_REPORT)")
+    parser.add_argument("--spread", action="store_true", default=None, help="measure the spread over kernel choices, too")
+    given = parser.parse_args()
+    if given.list:
+        for point, kind in points(reference, **options):
+            print(f"{point}  {kind}")
+        sys.exit(0)
+    if given.out_dir is None:
+        parser.error("expected a folder to write the set to")
+    for name in ("reuse", "new_inputs", "report", "spread"):
+        if getattr(given, name) is not None:
+            options[name] = getattr(given, name)
+    try:
+        run(reference, given.out_dir, **options)
+    except Refused as refused:
+        print(words(refused.report), file=sys.stderr)
+        print("the set was not written", file=sys.stderr)
+        sys.exit(3)
+    sys.exit(0)
+
+
+def points(
+    reference: Reference,
+    *,
+    params: Mapping[str, Any] | None = None,
+    source: str | None = None,
+    script: str | os.PathLike[str] | None = None,
+    seed: int = 0,
+    threads: int = 1,
+    floors: bool = True,
+    **options: Any,
+) -> list[tuple[str, str]]:
+    """Every point that the hooks of a reference can show, in call order, with dtype and shape. Nothing is written."""
+    native = _recorder(reference, "unused", params, source, script, options)
+    native.seen = []
+    with ExitStack() as stack:
+        _settle(stack, threads)
+        _Job(reference, native, seed).once(native)
+    return native.seen
+
+
+class _Job:
+    def __init__(self, reference: Reference, native: Recorder, seed: int):
+        self.reference, self.native, self.seed = reference, native, seed
+        self.params = bound_params(reference, native.params)
+        native.reference = {**native.reference, "params": self.params} if native.canonical is None else native.reference
+
+    def once(self, recorder: Recorder) -> None:
+        seed_all(self.seed)
+        with recorder.running():
+            self.reference(recorder, **self.params)
+
+    def all(self, floors: bool) -> list[str]:
+        self.once(self.native)
+        passes = ["native"]
+        if spread.variant() is not None:
+            return passes
+        if floors:
+            self.truth()
+            passes.append("float64")
+        self.draws()
+        self.unused()
+        return [*passes, "other draws"]
+
+    def truth(self) -> None:
+        """Measures floors by a run in float64 with the same inputs and weights."""
+        native = self.native
+        recorder = native.again("truth")
+        met = set()
+
+        def meets(name: str, value: Value) -> None:
+            met.add(name)
+            golden = native.goldens[name]
+            if golden.floor is not None:
+                return
+            if not golden.value.is_inexact:
+                if not golden.value.same_as(value):
+                    golden.no_floor = "these are other integers in float64"
+            elif value.dtype not in ("float64", "complex128"):
+                golden.no_floor = f"the float64 run gave {value.dtype}"
+            elif value.shape != golden.value.shape:
+                golden.no_floor = f"the float64 run gave the shape {list(value.shape)}"
+            elif recorder.distrusted is not None:
+                golden.no_floor = recorder.distrusted
+            else:
+                golden.floor = distance(golden.value, value)
+                if golden.floor.max > 0 and is_rounded(value):
+                    message = f"golden `{name}` has only float32 numbers in the float64 run, so its floor is not to be trusted"
+                    native.lint.add("truth-rounded", name, message)
+
+        recorder.meets = meets
+        failed = None
+        try:
+            with numpy_in_float64():
+                self.once(recorder)
+        except Exception as error:
+            failed = f"the float64 run failed: {type(error).__name__}: {error}"
+            native.lint.add("no-truth", "*", failed)
+        for name, golden in native.goldens.items():
+            if golden.value.is_inexact and golden.floor is None and golden.no_floor is None:
+                golden.no_floor = failed or "the float64 run did not come by here"
+        for place, what in recorder.lowered.items():
+            native.lint.add("truth-rounded", place, f"the float64 run met {what} at {place}: a constant that was rounded before")
+
+    def draws(self) -> None:
+        """Looks for goldens that change when other numbers are drawn, or that change by themselves."""
+        with other_draws():
+            changed = self.changed("again")
+        if not changed:
+            return
+        unstable = self.changed("repeat")
+        for name, far in unstable.items():
+            self.native.lint.add("not-repeatable", name, f"golden `{name}` differs between two runs, by up to {far:.3g}")
+        drawn = [name for name in changed if name not in unstable]
+        if drawn:
+            message = f"{len(drawn)} goldens, `{drawn[0]}` first, depend on a random draw that is neither an input nor a weight"
+            self.native.lint.add("unexported-draw", drawn[0], message)
+
+    def unused(self) -> None:
+        """Changes each input that no operation was seen to use, to see whether anything follows from it."""
+        for name, pin in self.native.pins.inputs.items():
+            if name in self.native.consumed:
+                continue
+            other = _another(pin.value)
+            try:
+                used = other is None or self.changed("repeat", (name, other))
+            except Exception:
+                used = True
+            if not used:
+                self.native.lint.add("unused-input", name, f"no golden depends on the input `{name}`", "input")
+
+    def changed(self, kind: Kind, change: tuple[str, Value] | None = None) -> dict[str, float]:
+        """The goldens that another run gives other bytes for, in order, and how far off it is."""
+        recorder = self.native.again(kind)
+        recorder.changed_input = change
+        found: dict[str, float] = {}
+        met = set()
+
+        def meets(name: str, value: Value) -> None:
+            met.add(name)
+            golden = self.native.goldens[name].value
+            if not golden.same_as(value):
+                alike = golden.shape == value.shape
+                found[name] = distance(golden, value).max if alike else float("inf")
+
+        recorder.meets = meets
+        self.once(recorder)
+        return found | {name: float("inf") for name in self.native.goldens if name not in met}
+
+
+def _recorder(
+    reference: Reference,
+    out_dir: str | os.PathLike[str],
+    params: Mapping[str, Any] | None,
+    source: str | None,
+    script: str | os.PathLike[str] | None,
+    options: dict[str, Any],
+) -> Recorder:
+    file = Path(script or inspect.getsourcefile(reference) or "")
+    block: dict[str, Any] = {"script": _relative(file)}
+    if source is not None:
+        block["source"] = source
+    if reference_block(None)[0] is None:
+        block["params"] = dict(params or {})
+    return Recorder(out_dir, script=file, reference=block, **options)
+
+
+def bound_params(reference: Reference, params: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of the spec and the defaults of those that it does not have. One that the function lacks is an error."""
+    own = list(inspect.signature(reference).parameters.values())[1:]
+    known = {parameter.name: parameter.default for parameter in own if parameter.kind is not parameter.VAR_KEYWORD}
+    takes_any = len(known) < len(own)
+    for name in params:
+        if name not in known and not takes_any:
+            raise TypeError(f"the reference takes no parameter `{name}`{near(name, known)}")
+    missing = [name for name, default in known.items() if default is inspect.Parameter.empty and name not in params]
+    if missing:
+        raise TypeError(f"the reference needs the parameter `{missing[0]}`, which is not in `params`")
+    return {**{name: default for name, default in known.items() if default is not inspect.Parameter.empty}, **params}
+
+
+def _settle(stack: ExitStack, threads: int) -> None:
+    """Settings under which a reference gives the same bytes again."""
+    if "torch" not in sys.modules:
+        return
+    import torch
+
+    stack.callback(torch.set_num_threads, torch.get_num_threads())
+    torch.set_num_threads(threads)
+    deterministic = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    stack.callback(torch.use_deterministic_algorithms, deterministic[0], warn_only=deterministic[1])
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    spread.apply(stack)
+
+
+def _relative(script: Path) -> str:
+    """The script as a path from here where that is possible, else its name alone: never a path of this machine."""
+    try:
+        return script.resolve().relative_to(Path.cwd().resolve()).as_posix()
+    except ValueError:
+        return script.name
+
+
+def _another(value: Value) -> Value | None:
+    """The tensor with other contents that it could well have had; none when it is empty."""
+    if value.bits.size == 0:
+        return None
+    rolled = np.roll(value.bits.reshape(-1), 1).reshape(value.shape)
+    if np.array_equal(rolled, value.bits):
+        rolled = ~rolled if value.dtype == "bool" else (rolled + 1).astype(value.bits.dtype)
+    return Value(value.dtype, np.ascontiguousarray(rolled))

@@ -1,0 +1,116 @@
+"""What the environment asks of an export. `cargo xtask regenerate-fixtures` sets these; an argument given in code wins,
+except over `PARITY_REFERENCE`, which is what the spec says."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Mapping
+
+# Variables that change what a reference computes, or in which order; the manifest names those that are set.
+NUMERIC = (
+    "ATEN_CPU_CAPABILITY",
+    "CUBLAS_WORKSPACE_CONFIG",
+    "MKL_CBWR",
+    "MKL_NUM_THREADS",
+    "MLX_ENABLE_TF32",
+    "NVIDIA_TF32_OVERRIDE",
+    "OMP_NUM_THREADS",
+    "ONEDNN_DEFAULT_FPMATH_MODE",
+    "OPENBLAS_CORETYPE",
+    "OPENBLAS_NUM_THREADS",
+    "PYTORCH_ENABLE_MPS_FALLBACK",
+    "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
+    "XLA_FLAGS",
+)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What the spec says about the set, as far as it is known here."""
+
+    goldens: dict[str, str | None] = field(default_factory=dict)
+    inputs: tuple[str, ...] = ()
+    known: bool = False
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One export's settings, from arguments and the environment."""
+
+    reuse: Path | None
+    new_inputs: bool
+    report: Path | None
+    root: Path | None
+    refuse: bool
+    spread: bool
+    expected: Expected
+
+    @classmethod
+    def read(
+        cls,
+        *,
+        reuse: str | os.PathLike[str] | None = None,
+        new_inputs: bool | None = None,
+        report: str | os.PathLike[str] | None = None,
+        root: str | os.PathLike[str] | None = None,
+        lint: str | None = None,
+        spread: bool | None = None,
+        expect: Mapping[str, str | None] | None = None,
+    ) -> "Settings":
+        """Reads `PARITY_REUSE`, `_NEW_INPUTS`, `_REPORT`, `_ROOT`, `_LINT`, `_SPREAD` and `_EXPECT`."""
+        return cls(
+            reuse=_path(reuse, "PARITY_REUSE"),
+            new_inputs=_flag(new_inputs, "PARITY_NEW_INPUTS"),
+            report=_path(report, "PARITY_REPORT"),
+            root=_path(root, "PARITY_ROOT"),
+            refuse=_choice(lint, "PARITY_LINT", ("refuse", "report")) == "refuse",
+            spread=_flag(spread, "PARITY_SPREAD"),
+            expected=_expected(expect),
+        )
+
+
+def reference_block(given: Mapping[str, Any] | None) -> tuple[dict[str, Any] | None, str | None]:
+    """The spec's reference block and its canonical text, from `PARITY_REFERENCE`; else the argument and no text."""
+    text = os.environ.get("PARITY_REFERENCE")
+    if not text:
+        return (None if given is None else dict(given)), None
+    try:
+        block = json.loads(text)
+        if not isinstance(block, dict) or "script" not in block:
+            raise ValueError("it is no object with a `script`")
+    except ValueError as error:
+        raise ValueError(f"PARITY_REFERENCE is not a spec's reference block: {error}") from error
+    return block, text
+
+
+def _path(given: str | os.PathLike[str] | None, variable: str) -> Path | None:
+    found = given if given is not None else os.environ.get(variable) or None
+    return None if found is None else Path(found)
+
+
+def _flag(given: bool | None, variable: str) -> bool:
+    return given if given is not None else _choice(None, variable, ("0", "1")) == "1"
+
+
+def _choice(given: str | None, variable: str, allowed: tuple[str, ...]) -> str:
+    found = given if given is not None else os.environ.get(variable) or allowed[0]
+    if found not in allowed:
+        raise ValueError(f"{variable} is `{found}`, expected {' or '.join(f'`{choice}`' for choice in allowed)}")
+    return found
+
+
+def _expected(given: Mapping[str, str | None] | None) -> Expected:
+    """`PARITY_EXPECT` is a file: `{"goldens": {"norm": "float32", "mask": null}, "inputs": ["x"]}`."""
+    if given is not None:
+        return Expected(goldens=dict(given), known=True)
+    path = _path(None, "PARITY_EXPECT")
+    if path is None:
+        return Expected()
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return Expected(goldens=dict(found["goldens"]), inputs=tuple(found.get("inputs", ())), known=True)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"PARITY_EXPECT names `{path}`, which is not what a spec expects: {error}") from error

@@ -1,0 +1,215 @@
+"""Tensors on the host: what NumPy, torch, MLX and JAX arrays become, bit for bit, and how they are handed back."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+# The dtypes of the format, and how NumPy stores each. bfloat16 is kept as its bits, so nothing else is needed for it.
+STORED: dict[str, Any] = {
+    "bool": np.dtype("bool"),
+    **{f"{sign}int{bits}": np.dtype(f"{sign}int{bits}") for sign in ("u", "") for bits in (8, 16, 32, 64)},
+    "float16": np.dtype("float16"),
+    "bfloat16": np.dtype("uint16"),
+    "float32": np.dtype("float32"),
+    "float64": np.dtype("float64"),
+    "complex64": np.dtype("complex64"),
+}
+# complex128 appears in float64 runs, which are measured and never stored.
+_HELD = {**STORED, "complex128": np.dtype("complex128")}
+FLOATS = ("float16", "bfloat16", "float32", "float64")
+COMPLEX = ("complex64", "complex128")
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """One tensor: its dtype by the format's name, and its elements, row-major and little-endian."""
+
+    dtype: str
+    bits: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.bits.shape)
+
+    @property
+    def is_inexact(self) -> bool:
+        return self.dtype in FLOATS or self.dtype in COMPLEX
+
+    def wide(self) -> np.ndarray:
+        """The elements as float64 or complex128, or as they are when they are integers or bools; nothing is rounded."""
+        if self.dtype == "bfloat16":
+            return (self.bits.astype(np.dtype("uint32")) << 16).view(np.dtype("float32")).astype(np.dtype("float64"))
+        if self.dtype in COMPLEX:
+            return self.bits.astype(np.dtype("complex128"))
+        return self.bits.astype(np.dtype("float64")) if self.dtype in FLOATS else self.bits
+
+    def widened(self) -> "Value":
+        """The same numbers as a float64 or complex128 tensor."""
+        wide = self.wide()
+        return Value(wide.dtype.name, wide)
+
+    def sha256(self) -> str:
+        return hashlib.sha256(self.bits.tobytes()).hexdigest()
+
+    def same_as(self, other: "Value") -> bool:
+        return self.kind() == other.kind() and self.bits.tobytes() == other.bits.tobytes()
+
+    def kind(self) -> str:
+        """Dtype and shape in words: `float32 [2, 3]`."""
+        return f"{self.dtype} {list(self.shape)}"
+
+
+def _value(array: np.ndarray, dtype: str) -> Value:
+    stored = _HELD[dtype].newbyteorder("<")
+    data = np.array(array, dtype=stored, order="C", copy=True)
+    data.flags.writeable = False
+    return Value(dtype, data)
+
+
+def is_tensor(thing: Any) -> bool:
+    """Whether `host` would take it; Python's own numbers and lists have no dtype and are no tensors."""
+    return framework_of(thing) is not None
+
+
+def framework_of(thing: Any) -> str | None:
+    """`numpy`, `torch`, `mlx`, `jax` or `dlpack`; none for what is no tensor."""
+    if isinstance(thing, (np.ndarray, np.generic)):
+        return "numpy"
+    root = type(thing).__module__.split(".")[0]
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(thing, torch.Tensor):
+        return "torch"
+    mlx = sys.modules.get("mlx.core")
+    if mlx is not None and root == "mlx" and type(thing).__name__ == "array":
+        return "mlx"
+    if root in ("jax", "jaxlib") and hasattr(thing, "__array__"):
+        return "jax"
+    if isinstance(thing, type) or not (hasattr(thing, "__dlpack__") or hasattr(thing, "__array__")):
+        return None
+    return "dlpack"
+
+
+def host(tensor: Any, what: str = "value") -> Value:
+    """The tensor's elements, copied to the host exactly as they are.
+
+    Raises TypeError for what is no tensor, and for a dtype that the format has not.
+    """
+    framework = framework_of(tensor)
+    if framework is None:
+        found = type(tensor).__name__
+        raise TypeError(f"{what} is a {found}, expected an array of numpy, torch, mlx or jax, or one with `__dlpack__`")
+    if framework == "torch":
+        return _from_torch(tensor, what)
+    if framework == "mlx":
+        return _from_mlx(tensor, what)
+    if framework == "dlpack" and hasattr(tensor, "__dlpack__"):
+        array = np.from_dlpack(tensor)
+    else:
+        array = np.asarray(tensor)
+    return _from_numpy(array, what)
+
+
+def _from_numpy(array: np.ndarray, what: str) -> Value:
+    name = array.dtype.name
+    if name == "bfloat16":
+        # From ml_dtypes; its bits are all that is needed.
+        return _value(np.ascontiguousarray(array).view(np.dtype("uint16")).reshape(array.shape), name)
+    if name not in _HELD:
+        raise _unsupported(what, name)
+    return _value(array, name)
+
+
+def _from_torch(tensor: Any, what: str) -> Value:
+    import torch
+
+    with torch._C.DisableTorchFunction():
+        plain = tensor.detach().resolve_conj().resolve_neg().cpu()
+        if plain.is_quantized or plain.layout != torch.strided:
+            raise TypeError(f"{what} is a quantized or sparse tensor, expected a dense one")
+        plain = plain.contiguous()
+        name = str(plain.dtype).removeprefix("torch.")
+        if name == "bfloat16":
+            return _value(plain.view(torch.int16).numpy().view(np.dtype("uint16")), name)
+        if name not in _HELD:
+            raise _unsupported(what, name)
+        return _value(plain.numpy(), name)
+
+
+def _from_mlx(array: Any, what: str) -> Value:
+    import mlx.core as mx
+
+    name = str(array.dtype).rsplit(".", 1)[-1]
+    name = {"bool_": "bool"}.get(name, name)
+    if name == "bfloat16":
+        bits = array.view(getattr(mx, "uint16")) if array.ndim else array.reshape(1).view(mx.uint16).reshape(())
+        return _value(np.array(bits), name)
+    if name not in _HELD:
+        raise _unsupported(what, name)
+    return _value(np.array(array), name)
+
+
+def _unsupported(what: str, name: str) -> TypeError:
+    return TypeError(f"{what} is {name}, which fixtures cannot hold; expected one of {', '.join(STORED)}")
+
+
+def hand_back(value: Value, like: Any) -> Any:
+    """The value as a tensor of the framework, and on the device, that `like` is of.
+
+    `like` is a tensor, or one of `numpy`, `torch` and `mlx`.
+    """
+    framework = like if isinstance(like, str) else framework_of(like)
+    if framework == "torch":
+        return _to_torch(value, like)
+    if framework == "mlx":
+        return _to_mlx(value)
+    if framework == "jax":
+        import jax.numpy as jnp  # type: ignore[import-not-found,unused-ignore]
+
+        return jnp.asarray(_to_numpy(value))
+    if framework in ("numpy", "dlpack"):
+        return _to_numpy(value)
+    raise ValueError(f"the framework is `{framework}`, expected `numpy`, `torch` or `mlx`")
+
+
+def _to_numpy(value: Value) -> np.ndarray:
+    if value.dtype == "bfloat16":
+        try:
+            import ml_dtypes  # type: ignore[import-not-found,unused-ignore]
+        except ImportError as error:
+            raise TypeError("NumPy has no bfloat16 of its own: install ml_dtypes to have such tensors handed back") from error
+        return np.array(value.bits.view(ml_dtypes.bfloat16), copy=True)
+    return np.array(value.bits, copy=True)
+
+
+def _to_torch(value: Value, like: Any) -> Any:
+    import torch
+
+    with torch._C.DisableTorchFunction():
+        if value.dtype == "bfloat16":
+            tensor = torch.from_numpy(value.bits.view(np.dtype("int16")).copy()).view(torch.bfloat16)
+        else:
+            tensor = torch.from_numpy(value.bits.copy())
+        return tensor if isinstance(like, str) else tensor.to(like.device)
+
+
+def _to_mlx(value: Value) -> Any:
+    import mlx.core as mx
+
+    array_type = type(mx.zeros(()))
+    if value.dtype == "bfloat16":
+        return array_type(value.bits).view(_mlx_dtype("bfloat16"))
+    if value.dtype == "complex128":
+        raise TypeError("MLX has no complex128, so a float64 run cannot hold complex numbers")
+    return array_type(value.bits, dtype=_mlx_dtype(value.dtype))
+
+
+def _mlx_dtype(name: str) -> Any:
+    """MLX's dtype of that name, also while a float64 run has other things under these names."""
+    from . import mlx_side
+
+    return mlx_side.dtype(name)

@@ -1,0 +1,128 @@
+"""A folder is wholly the old set or wholly the new one, whatever happens, and nothing else is ever lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from parity_export import Recorder, folder
+from parity_export.folder import FolderError
+
+
+def make(out: Path, mark: int, **options: object) -> None:
+    with Recorder(out, script=__file__, **options) as rec:  # type: ignore[arg-type]
+        rec.save("a", np.arange(8) + mark)
+        rec.save("b", np.arange(9) + mark)
+
+
+def test_what_is_not_part_of_a_set_is_never_lost(tmp_path: Path) -> None:
+    make(tmp_path / "set", 1)
+    (tmp_path / "set" / "notes.txt").write_text("mine")
+    with pytest.raises(FolderError, match="notes.txt` is not part of the set and would be lost"):
+        make(tmp_path / "set", 2)
+    (tmp_path / "set" / "notes.txt").rename(tmp_path / "set" / ".notes")
+    make(tmp_path / "set", 2)
+    assert (tmp_path / "set" / ".notes").read_text() == "mine"
+
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "thesis.tex").write_text("mine")
+    with pytest.raises(FolderError, match="is not empty and has no readable manifest.json"):
+        make(tmp_path / "home", 1)
+    make(tmp_path / "outer" / "inner", 1)
+    with pytest.raises(FolderError, match="has another set inside it"):
+        make(tmp_path / "outer", 1)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FolderError, match="is a file, expected a folder"):
+        make(tmp_path / "file", 1)
+
+
+def test_nothing_is_written_through_links_or_outside_the_root(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / "link").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(FolderError, match="is a symbolic link"):
+        make(tmp_path / "root" / "link", 1)
+    for path in ("root/link/set", "elsewhere/set", "root/../elsewhere/set", "root"):
+        with pytest.raises(FolderError, match="is not below the fixture root"):
+            make(tmp_path / path, 1, root=tmp_path / "root")
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+    make(tmp_path / "root" / "a" / "b", 1, root=tmp_path / "root")
+    goldens = tmp_path / "root" / "a" / "b" / "goldens.safetensors"
+    goldens.rename(tmp_path / "moved")
+    goldens.symlink_to(tmp_path / "moved")
+    with pytest.raises(FolderError, match="is a symbolic link"):
+        make(tmp_path / "root" / "a" / "b", 2)
+
+
+def test_where_folders_cannot_be_exchanged_the_gap_is_mended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(tmp_path / "set", 1)
+    monkeypatch.setattr(folder, "_exchange", lambda left, right: False)
+    make(tmp_path / "set", 2)
+    assert [path.name for path in tmp_path.iterdir()] == ["set"]
+    # As if a run had died between the two renames, and another one while it wrote.
+    (tmp_path / "set").rename(tmp_path / ".set.old-77")
+    (tmp_path / ".set.new-77").mkdir()
+    folder.restore(tmp_path / "set")
+    assert [path.name for path in tmp_path.iterdir()] == ["set"]
+    assert (tmp_path / "set" / "manifest.json").exists()
+
+
+def test_a_full_disk_leaves_the_old_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(tmp_path / "set", 1)
+    before = (tmp_path / "set" / "manifest.json").read_bytes()
+
+    def full(path: Path, tensors: object) -> None:
+        path.write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("parity_export.files.write", full)
+    with pytest.raises(OSError, match="No space left"):
+        make(tmp_path / "set", 2)
+    assert (tmp_path / "set" / "manifest.json").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["set"]
+
+
+CHILD = """
+import sys, numpy as np
+from parity_export import Recorder
+mark = 0
+while True:
+    mark += 1
+    with Recorder(sys.argv[1], script=__file__, lint="report") as rec:
+        for name in "abcd":
+            rec.save(name, np.full(50, mark) + np.arange(50) % 2)
+    print(mark, flush=True)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs signals")
+def test_killed_at_any_moment_the_set_is_whole(tmp_path: Path) -> None:
+    script = tmp_path / "loop.py"
+    script.write_text(CHILD)
+    out = tmp_path / "sets" / "set"
+    chance = random.Random(7)
+    for _ in range(25):
+        child = subprocess.Popen([sys.executable, str(script), str(out)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        assert child.stdout is not None and child.stdout.readline()
+        time.sleep(chance.random() * 0.02)
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        child.stdout.close()
+        folder.restore(out)
+        from parity_export import files
+
+        entries = json.loads((out / "manifest.json").read_text())["tensors"]
+        held = files.read(out / "goldens.safetensors")
+        assert sorted(held) == [entry["name"] for entry in entries] == list("abcd")
+        assert all(held[entry["name"]].sha256() == entry["sha256"] for entry in entries)
+        assert len({int(value.bits[0]) for value in held.values()}) == 1
+        assert [path.name for path in out.parent.iterdir()] == ["set"]
