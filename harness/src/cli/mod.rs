@@ -12,6 +12,7 @@
 //! }
 //! ```
 
+mod ask;
 mod bisect;
 mod cargo;
 mod lint;
@@ -19,9 +20,11 @@ mod list;
 mod parity;
 mod project;
 mod python;
+mod references;
 mod regenerate;
 mod report;
 mod setup;
+mod size;
 mod steps;
 mod test;
 mod weights;

@@ -1,6 +1,6 @@
 //! The machine's own Python 3 and pip: how wheels are fetched, and what runs the exporter's tests.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -101,6 +101,11 @@ impl Python {
         Command::new(&self.program)
     }
 
+    /// As it was named, or found on the path.
+    pub(crate) fn program(&self) -> &OsStr {
+        &self.program
+    }
+
     /// The major and minor version, e.g. `3.11`.
     pub(crate) fn version(&self) -> String {
         format!("{}.{}", self.facts.version.0, self.facts.version.1)
@@ -163,20 +168,31 @@ pub(crate) fn test(project: &Project, folder: &Path) -> Result<bool, PythonError
 impl Python {
     /// The folder with exactly the packages of a requirements file, each checked by the hashes in it.
     pub(crate) fn packages(&self, project: &Project, requirements: &Path) -> Result<PathBuf, PythonError> {
+        let text = fs::read(requirements)
+            .map_err(|source| PythonError::Read { path: requirements.to_owned(), source })?;
+        self.installed(project, &text, "the exporter's packages")
+    }
+
+    /// The folder with exactly the packages that `requirements` pins, which are fetched unless they are there.
+    pub(crate) fn installed(
+        &self,
+        project: &Project,
+        requirements: &[u8],
+        what: &str,
+    ) -> Result<PathBuf, PythonError> {
         let write = |path: &Path| {
             let path = path.to_owned();
             move |source| PythonError::Write { path, source }
         };
-        let text = fs::read(requirements)
-            .map_err(|source| PythonError::Read { path: requirements.to_owned(), source })?;
-        let mut hasher = Sha256::new_with_prefix(self.version());
-        hasher.update(&text);
         let home = project.private_folder().join("python");
+        let mut hasher = Sha256::new_with_prefix(self.version());
+        hasher.update(requirements);
         let folder = home.join(&hex(&hasher.finalize())[..12]);
         if folder.is_dir() {
             return Ok(folder);
         }
         fs::create_dir_all(&home).map_err(write(&home))?;
+        project.keep_git_away().map_err(write(&home))?;
         let lock = File::create(home.join("lock")).map_err(write(&home))?;
         lock.lock().map_err(write(&home))?;
         if folder.is_dir() {
@@ -186,7 +202,8 @@ impl Python {
         if partial.is_dir() {
             fs::remove_dir_all(&partial).map_err(write(&partial))?;
         }
-        let steps = Steps::start("setting up Python packages for the exporter");
+        let list = folder.with_extension("txt");
+        fs::write(&list, requirements).map_err(write(&list))?;
         let arguments: [OsString; 8] = [
             "install".into(),
             "--quiet".into(),
@@ -195,9 +212,10 @@ impl Python {
             "--target".into(),
             partial.clone().into(),
             "--requirement".into(),
-            requirements.into(),
+            list.into(),
         ];
-        steps.step("fetch numpy, safetensors, pytest", || self.pip("the exporter's packages", &arguments))?;
+        let steps = Steps::start(format_args!("setting up {what}"));
+        steps.step("fetch with pip", || self.pip(what, &arguments))?;
         fs::rename(&partial, &folder).map_err(write(&folder))?;
         Ok(folder)
     }

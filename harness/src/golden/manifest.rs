@@ -308,7 +308,11 @@ mod tests {
             ),
             ("/tensors/3/no_floor", json!("why"), "only a golden has a `no_floor`, this is a weight"),
             ("/tensors/0/no_floor", json!("why"), "it has a `floor` and a `no_floor`, expected one of them"),
-            ("/tensors/0/spread/rms", json!(1.0), "its spread has max 3e-7 and rms 1e0, expected 0 <= rms <= max"),
+            (
+                "/tensors/0/spread/rms",
+                json!(1.0),
+                "its spread has max 3e-7 and rms 1e0, expected 0 <= rms <= max",
+            ),
             ("/tensors/0/shape", json!([2, -3]), "invalid value: integer `-3`"),
             ("/tensors/0/shape", json!([1.5]), "invalid type: floating point"),
             ("/tensors/0/shape", huge, "has more bytes than memory can hold"),

@@ -197,6 +197,8 @@ mod tests {
                 sha256: String::new(),
                 sequence: None,
                 floor: None,
+                no_floor: None,
+                spread: None,
                 place: None,
             })
             .collect();

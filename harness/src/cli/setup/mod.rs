@@ -91,7 +91,7 @@ fn linux(project: &Project, force: bool) -> Result<String, SetupError> {
         return Ok(ready);
     }
 
-    let _held = hold(&project.private_folder(), &home)?;
+    let _held = hold(project, &home)?;
     // Somebody else may have finished it while we waited.
     if !force && State::read(&home).is_some_and(|state| state.is_current(root, &home, &locked, &pins)) {
         return Ok(ready);
@@ -137,12 +137,10 @@ fn linux(project: &Project, force: bool) -> Result<String, SetupError> {
 }
 
 /// Makes the folders, keeps git away from them, and waits until no other set-up is at work in them.
-fn hold(private: &Path, home: &Path) -> Result<File, SetupError> {
-    fs::create_dir_all(home).map_err(|source| SetupError::write(home, source))?;
-    let ignore = private.join(".gitignore");
-    if !ignore.exists() {
-        fs::write(&ignore, "*\n").map_err(|source| SetupError::write(&ignore, source))?;
-    }
+fn hold(project: &Project, home: &Path) -> Result<File, SetupError> {
+    fs::create_dir_all(home)
+        .and_then(|()| project.keep_git_away())
+        .map_err(|source| SetupError::write(home, source))?;
     let path = home.join("lock");
     let lock = File::create(&path).map_err(|source| SetupError::write(&path, source))?;
     if lock.try_lock().is_err() {
