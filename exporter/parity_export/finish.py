@@ -94,8 +94,12 @@ def _report(recorder: Recorder, passes: list[str]) -> dict[str, Any]:
         shown = ", ".join(f"`{name}` (as `{twin}`)" for name, twin in list(recorder.skipped.items())[:5])
         more = " …" if len(recorder.skipped) > 5 else ""
         notes.append(f"{len(recorder.skipped)} points only pass a value on and were left out: {shown}{more}")
+    expected = recorder.settings.expected
+    beyond = [name for name in recorder.goldens if expected.known and name not in expected.goldens]
+    if beyond:
+        notes.append(f"{_count(len(beyond), 'golden')} that the spec does not declare, `{beyond[0]}` first")
     missing = sorted({golden.no_floor for golden in goldens if golden.no_floor is not None})
-    notes += [f"no floor for {sum(golden.no_floor == why for golden in goldens)} goldens: {why}" for why in missing]
+    notes += [f"no floor for {_count(sum(golden.no_floor == why for golden in goldens), 'golden')}: {why}" for why in missing]
     return {
         "format": 1,
         "out_dir": str(recorder.out_dir),

@@ -70,7 +70,8 @@ def facts(packages: set[str]) -> dict[str, Any]:
         "platform": f"{sys.platform} {platform.machine()}",
         "packages": {name: version for name in sorted(names) if (version := _version(name)) is not None},
     }
-    variables = {name: os.environ[name] for name in NUMERIC if name in os.environ}
+    read = {name for name, library in NUMERIC.items() if library is None or library in sys.modules}
+    variables = {name: os.environ[name] for name in sorted(read) if name in os.environ}
     if variables:
         found["environment"] = variables
     if "torch" in sys.modules:

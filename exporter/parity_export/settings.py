@@ -9,22 +9,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Mapping
 
-# Variables that change what a reference computes, or in which order; the manifest names those that are set.
-NUMERIC = (
-    "ATEN_CPU_CAPABILITY",
-    "CUBLAS_WORKSPACE_CONFIG",
-    "MKL_CBWR",
-    "MKL_NUM_THREADS",
-    "MLX_ENABLE_TF32",
-    "NVIDIA_TF32_OVERRIDE",
-    "OMP_NUM_THREADS",
-    "ONEDNN_DEFAULT_FPMATH_MODE",
-    "OPENBLAS_CORETYPE",
-    "OPENBLAS_NUM_THREADS",
-    "PYTORCH_ENABLE_MPS_FALLBACK",
-    "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
-    "XLA_FLAGS",
-)
+# Variables that change what a reference computes, or in which order, and the library that reads each, where it is one
+# alone. The manifest names those that are set and were read.
+NUMERIC = {
+    "ATEN_CPU_CAPABILITY": "torch",
+    "CUBLAS_WORKSPACE_CONFIG": "torch",
+    "MKL_CBWR": None,
+    "MKL_NUM_THREADS": None,
+    "MLX_ENABLE_TF32": "mlx",
+    "NVIDIA_TF32_OVERRIDE": "torch",
+    "OMP_NUM_THREADS": None,
+    "ONEDNN_DEFAULT_FPMATH_MODE": "torch",
+    "OPENBLAS_CORETYPE": None,
+    "OPENBLAS_NUM_THREADS": None,
+    "PYTORCH_ENABLE_MPS_FALLBACK": "torch",
+    "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE": "torch",
+    "XLA_FLAGS": "jax",
+}
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +61,7 @@ def measure(recorder: Recorder, passes: list[str]) -> None:
     with tempfile.TemporaryDirectory(prefix="parity-spread-") as scratch:
         base = Path(scratch, "base")
         target, settings = recorder.out_dir, recorder.settings
-        recorder.out_dir = base
-        object.__setattr__(recorder, "settings", _without_root(settings))
+        recorder.out_dir, recorder.settings = base, replace(settings, root=None)
         try:
             write(recorder, passes)
         finally:
@@ -71,12 +71,6 @@ def measure(recorder: Recorder, passes: list[str]) -> None:
             _child(recorder, name, base, out, environment, chosen)
             _compare(recorder, out)
             passes.append(name)
-
-
-def _without_root(settings: Any) -> Any:
-    from dataclasses import replace
-
-    return replace(settings, root=None)
 
 
 def _child(recorder: Recorder, name: str, base: Path, out: Path, environment: dict[str, str], chosen: dict[str, Any]) -> None:
@@ -97,7 +91,8 @@ def _compare(recorder: Recorder, out: Path) -> None:
     for entry in entries:
         if entry["role"] == "golden":
             file = entry["file"]
-            held.setdefault(file, files.read(out / file) if file not in held else {})
+            if file not in held:
+                held[file] = files.read(out / file)
             found[entry["name"]] = held[file]["" if file.endswith(".npy") else entry["name"]]
     for name, golden in recorder.goldens.items():
         other = found.get(name)

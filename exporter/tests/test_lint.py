@@ -137,6 +137,10 @@ def test_what_the_spec_declares_is_held_against_what_there_is(export: Any, tmp_p
     expect.write_text('{"goldens": {"a": "bfloat16", "b": "float32", "b@1": null, "c": "float32"}, "inputs": ["x", "y"]}')
     monkeypatch.setenv("PARITY_EXPECT", str(expect))
     assert export(reference).found() == [("dtype", "a"), ("missing", "c"), ("missing", "y")]
+    expect.write_text('{"goldens": {"a": "float32"}}')
+    made = export(reference)
+    assert made.found() == [("captured-twice", "b")]
+    assert made.report["notes"] == ["2 goldens that the spec does not declare, `b` first"]
     expect.write_text("[]")
     with pytest.raises(ValueError, match="PARITY_EXPECT names .*expect.json`, which is not what a spec expects"):
         export(reference)

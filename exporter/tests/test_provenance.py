@@ -88,8 +88,9 @@ def test_a_checkout_tells_its_revision_and_whether_it_was_changed(export: Any, p
 
 def test_settings_that_change_numbers_are_named(export: Any, monkeypatch: pytest.MonkeyPatch, package: Path) -> None:
     monkeypatch.setenv("MKL_CBWR", "COMPATIBLE")
+    monkeypatch.setenv("XLA_FLAGS", "--of-a-library-that-is-not-there")
     found = export(reference).manifest["provenance"]
-    assert found["environment"]["MKL_CBWR"] == "COMPATIBLE"
+    assert found["environment"]["MKL_CBWR"] == "COMPATIBLE" and "XLA_FLAGS" not in found["environment"]
     assert found["packages"]["numpy"] == np.__version__
     assert found["axes"] == {"round": 3}
     assert found["devices"] == ["cpu"]
