@@ -116,7 +116,7 @@ fn write_project(root: &Path) {
     write!(
         spec,
         "version: 1\nport: many\nreference: {{script: script.py}}\ncheckpoints:\n  \
-         - {{name: \"step.{{i}}.out\", for: {{i: 0..{CHECKPOINTS}}}, dtype: float32, rtol: 1e-5, atol: 1e-5}}\n"
+         - {{name: \"step.{{i}}.out\", for: {{i: 0..{CHECKPOINTS}}}, dtype: float32, rtol: 1e-5, atol: 1e-5, why: a benchmark}}\n"
     )
     .unwrap();
     std::fs::write(root.join("specs/many/steps.yaml"), spec).unwrap();
@@ -148,5 +148,6 @@ fn write_project(root: &Path) {
     // The first run finds no snapshot, and leaves one to be accepted.
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.env(PROJECT, root).env("INSTA_UPDATE", "always").env_remove("CI").arg("--quiet");
-    assert!(command.stdout(Stdio::null()).status().unwrap().success());
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }

@@ -250,3 +250,22 @@ fn a_failing_tolerance_says_where_and_by_how_much() {
     assert_eq!(found.worst.len(), 2);
     assert_eq!((found.quantiles.sample, found.quantiles.stride), (4200, 1));
 }
+
+/// Goldens of zero in a later block, further off than the relative distance of the first but with no more steps.
+#[test]
+fn the_relative_distance_of_a_zero_is_seen_in_every_block() {
+    for (dtype, small, large) in [(Dtype::Float16, 0x1000u16, 0x2000u16), (Dtype::Bfloat16, 0x3a00, 0x3c00)] {
+        let mut expected = vec![0x3c00u16; 3 * 4096];
+        let mut actual = expected.clone();
+        (expected[5], actual[5]) = (0, small);
+        (expected[9000], actual[9000]) = (0, large);
+        let view = |values| TensorView::new(dtype, &[3 * 4096], bytemuck::cast_slice(values)).unwrap();
+        let gate = Some(Gate::Tolerance { rtol: 1.0, atol: 1.0, policy: None });
+        let outcome = compare(&view(&expected), &view(&actual), &Rule { gate, ..Rule::default() });
+        let value = match dtype {
+            Dtype::Float16 => half::f16::from_bits(large).to_f64(),
+            _ => half::bf16::from_bits(large).to_f64(),
+        };
+        assert_eq!(outcome.metrics.unwrap().difference.unwrap().max_rel, value / 1e-8, "{dtype}");
+    }
+}

@@ -51,7 +51,7 @@ impl Plain {
         match self {
             Self::Real(x) | Self::Narrow(x) => x,
             Self::Whole(x) => x as f64,
-            Self::Complex(re, im) => re.hypot(im),
+            Self::Complex(re, im) => modulus(re, im),
         }
     }
 
@@ -66,7 +66,7 @@ impl Plain {
     fn distance(self, other: Self) -> f64 {
         match (self, other) {
             (Self::Whole(e), Self::Whole(a)) => (a - e).unsigned_abs() as f64,
-            (Self::Complex(re, im), Self::Complex(re2, im2)) => (re2 - re).hypot(im2 - im),
+            (Self::Complex(re, im), Self::Complex(re2, im2)) => modulus(re2 - re, im2 - im),
             (Self::Narrow(e), Self::Narrow(a)) => f64::from((a - e).abs() as f32),
             _ => (other.number() - self.number()).abs(),
         }
@@ -78,6 +78,13 @@ impl Plain {
             _ => self.distance(other) <= bound,
         }
     }
+}
+
+/// As the squares of float32 are far from float64's limits, this is `hypot` but for its last digit.
+fn modulus(re: f64, im: f64) -> f64 {
+    let modulus = (re * re + im * im).sqrt();
+    assert!(!modulus.is_finite() || (modulus - re.hypot(im)).abs() <= 4.0 * f64::EPSILON * modulus);
+    modulus
 }
 
 /// The parts of a comparison that a plain loop can tell.

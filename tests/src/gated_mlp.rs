@@ -23,12 +23,15 @@ pub struct Block {
     /// Before everything else.
     #[param]
     pub norm: nn::RmsNorm,
+    /// Goes through SiLU.
     #[param]
-    gate: nn::Linear,
+    pub gate: nn::Linear,
+    /// Is multiplied with that.
     #[param]
-    up: nn::Linear,
+    pub up: nn::Linear,
+    /// Back to the features of a token.
     #[param]
-    down: nn::Linear,
+    pub down: nn::Linear,
 }
 
 impl Block {

@@ -4,8 +4,10 @@ use bytemuck::{Pod, Zeroable};
 use half::{bf16, f16};
 
 use super::bound::IntegerBound;
-use super::kernel::{self, BLOCK, Fast, Limits, Measured, Rechecked};
+use super::kernel::{self, Fast, Measured, Rechecked};
 use super::number::Value;
+use super::runs::Limits;
+use super::{BLOCK, REL_GUARD, plain};
 
 /// A tolerance, ready for floats and for integers.
 #[derive(Debug, Clone)]
@@ -74,13 +76,23 @@ pub(super) trait Element: Pod + PartialEq + Send + Sync {
     fn is_subnormal(self) -> bool {
         false
     }
-    /// The fast tier over one whole block, for dtypes that have it.
+    /// The vector code over one whole block; `None` where the dtype has none, or where an element is not finite or too
+    /// large for it.
     fn measure(_expected: &[Self; BLOCK], _actual: &[Self; BLOCK], _limits: &Limits) -> Option<Measured> {
         None
     }
-    /// A closer look at a block that [`Element::measure`] has measured.
-    fn recheck(_expected: &[Self; BLOCK], _actual: &[Self; BLOCK], _rtol: f64, _atol: f64) -> Rechecked {
-        Rechecked::default()
+    /// A closer look at a part of a block that [`Element::measure`] has measured.
+    fn recheck(expected: &[Self], actual: &[Self], tolerance: &Tolerance) -> Rechecked {
+        let mut found = Rechecked::default();
+        for (&e, &a) in expected.iter().zip(actual) {
+            let (distance, magnitude) = (e.distance(a), e.magnitude());
+            if distance > 0.0 {
+                found.max_rel = found.max_rel.max(distance / (magnitude + REL_GUARD));
+                found.max_used = found.max_used.max(distance / tolerance.bound(magnitude));
+                found.outside += u64::from(!e.within(a, tolerance));
+            }
+        }
+        found
     }
 }
 
@@ -113,9 +125,9 @@ macro_rules! float {
                 // Counted from zero, down for negative numbers; both zeros are the same place.
                 let place = |x: Self| {
                     let magnitude = (x.to_bits() & <$signed>::MAX as $bits) as $signed;
-                    i128::from(if x.is_sign_negative() { -magnitude } else { magnitude })
+                    if x.is_sign_negative() { -magnitude } else { magnitude }
                 };
-                place(self).abs_diff(place(actual)) as u64
+                place(self).abs_diff(place(actual)).into()
             }
             #[inline(always)]
             fn is_subnormal(self) -> bool {
@@ -132,8 +144,16 @@ macro_rules! fast {
         fn measure(e: &[Self; BLOCK], a: &[Self; BLOCK], limits: &Limits) -> Option<Measured> {
             kernel::measure(e, a, limits)
         }
-        fn recheck(e: &[Self; BLOCK], a: &[Self; BLOCK], rtol: f64, atol: f64) -> Rechecked {
-            kernel::recheck(e, a, rtol, atol)
+        fn recheck(e: &[Self], a: &[Self], tolerance: &Tolerance) -> Rechecked {
+            kernel::recheck(e, a, tolerance)
+        }
+    };
+}
+
+macro_rules! plain {
+    () => {
+        fn measure(e: &[Self; BLOCK], a: &[Self; BLOCK], limits: &Limits) -> Option<Measured> {
+            plain::measure(e, a, limits)
         }
     };
 }
@@ -177,7 +197,9 @@ narrow!(bf16, 1 << 7);
 wide!(f32, u32, i32, 1 << 23, {
     fast!();
 });
-wide!(f64, u64, i64, 1 << 52, {});
+wide!(f64, u64, i64, 1 << 52, {
+    plain!();
+});
 
 macro_rules! integer {
     ($($type:ty),*) => {$(
@@ -203,6 +225,7 @@ macro_rules! integer {
                 let magnitude = self.abs_diff(0) as u64;
                 tolerance.integers.allows(self.abs_diff(actual) as u64, magnitude)
             }
+            plain!();
         }
     )*};
 }
@@ -233,10 +256,18 @@ impl Element for Bool {
     fn number(self) -> f64 {
         f64::from(u8::from(self.0 != 0))
     }
-    #[inline]
+    #[inline(always)]
     fn distance(self, actual: Self) -> f64 {
         f64::from(u8::from(self != actual))
     }
+    plain!();
+}
+
+/// The modulus of a complex number whose parts are in the range of float32: their squares neither overflow nor vanish
+/// in float64. `hypot`, which is made for parts that do, takes many times as long.
+#[inline]
+fn modulus(re: f64, im: f64) -> f64 {
+    (re * re + im * im).sqrt()
 }
 
 /// A complex number of two float32.
@@ -264,7 +295,7 @@ impl Element for Complex {
     }
     #[inline]
     fn number(self) -> f64 {
-        f64::from(self.re).hypot(self.im.into())
+        modulus(self.re.into(), self.im.into())
     }
     #[inline]
     fn part(self, part: usize) -> f64 {
@@ -272,7 +303,7 @@ impl Element for Complex {
     }
     #[inline]
     fn distance(self, actual: Self) -> f64 {
-        (f64::from(actual.re) - f64::from(self.re)).hypot(f64::from(actual.im) - f64::from(self.im))
+        modulus(f64::from(actual.re) - f64::from(self.re), f64::from(actual.im) - f64::from(self.im))
     }
     /// Those of the worse part.
     #[inline]

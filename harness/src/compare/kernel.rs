@@ -1,50 +1,21 @@
 //! The fast tier: whole blocks of float32, bfloat16 or float16 at about the speed of memory.
 //!
 //! A block is read from memory once, by the loop that makes the sums ([`super::lanes`]); the loop over its bits
-//! ([`super::bits`]) then finds it in the cache. What is costly and rare is not done there at all: the loops only tell whether a block *could* hold an element that is outside, or worse than the worst so far. Only such
-//! a block is gone through once more, by [`recheck`], with a division for each element; and only where that finds
-//! something worse does [`super::tally`] go looking for its place.
+//! ([`super::bits`]) then finds it in the cache. The few [runs](super::runs) that the loops cannot clear are gone through
+//! once more, by [`recheck`]; and only where that finds something worse does [`super::tally`] go looking for its place.
 //!
-//! Everything is written once, for every instruction set. `pulp` picks AVX2 or NEON when the program runs, without
+//! Everything is written once, for every instruction set. `pulp` picks NEON, AVX2 or AVX-512 when the program runs, without
 //! compiler flags and without `unsafe` here.
 
 use half::{bf16, f16};
 use pulp::{Arch, NullaryFnOnce};
 
-use super::REL_GUARD;
 use super::bits::{self, Places};
-use super::lanes::{Block, Excess, Narrow, Sums};
-
-/// Elements in a block: enough that what is done once a block does not count, few enough to stay in a small cache.
-pub(super) const BLOCK: usize = 4096;
-
-/// `offset + slope * |expected|`: a distance above it has to be looked at.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Line {
-    pub(super) offset: f64,
-    pub(super) slope: f64,
-}
-
-impl Line {
-    /// The slope in float32, lower by more than the three roundings of `distance - slope * |expected|` can add up to.
-    fn low_slope(self) -> f32 {
-        (self.slope.min(1e30) * (1.0 - 1e-6)) as f32
-    }
-
-    /// Whether elements may lie above the line, when the largest `distance - slope * |expected|` is `excess`.
-    fn below(self, excess: f32) -> bool {
-        f64::from(excess) > self.offset.min(1e30) * (1.0 - 1e-6)
-    }
-}
-
-/// The two lines above which a block has to be gone through once more.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Limits {
-    /// For the gate; `None` where the largest distance alone can tell.
-    pub(super) gate: Option<Line>,
-    /// For the relative distance.
-    pub(super) relative: Line,
-}
+use super::element::Tolerance;
+use super::lanes::{Block, Sums};
+use super::runs::{self, Limits, LowLine, RUN, Reached, Runs};
+use super::widen::Narrow;
+use super::{BLOCK, REL_GUARD};
 
 /// What one block of finite elements holds. Extremes and counts are exact; see [`Sums`] for the rest.
 #[derive(Debug, Clone, Copy, Default)]
@@ -52,11 +23,10 @@ pub(super) struct Measured {
     pub(super) sums: Sums,
     /// What the bits of the elements tell; expected first where there are two.
     pub(super) places: Places,
-    /// Whether an element may lie above one of the two lines.
-    pub(super) above: bool,
+    pub(super) reached: Reached,
 }
 
-/// What a closer look at a block of finite elements found.
+/// What a closer look at finite elements found.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Rechecked {
     pub(super) max_rel: f64,
@@ -75,7 +45,7 @@ pub(super) trait Fast: Copy {
     fn widen(self) -> f32;
     fn is_finite(self) -> bool;
     /// Sums and places; no places when an element is not finite or too large, and then the sums mean nothing.
-    fn measure(e: &[Self; BLOCK], a: &[Self; BLOCK], slopes: [f32; 2]) -> (Sums, Excess, Option<Places>);
+    fn measure(e: &[Self; BLOCK], a: &[Self; BLOCK], lines: [LowLine; 2]) -> (Sums, Reached, Option<Places>);
 }
 
 impl Fast for f32 {
@@ -88,94 +58,87 @@ impl Fast for f32 {
     fn is_finite(self) -> bool {
         Self::is_finite(self)
     }
-    fn measure(e: &[Self; BLOCK], a: &[Self; BLOCK], slopes: [f32; 2]) -> (Sums, Excess, Option<Places>) {
-        let (sums, excess, scan) = Arch::new().dispatch(Block { e, a, slopes });
+    fn measure(e: &[Self; BLOCK], a: &[Self; BLOCK], lines: [LowLine; 2]) -> (Sums, Reached, Option<Places>) {
+        let (sums, reached, scan) = Arch::new().dispatch(Block { e, a, lines });
         // A NaN anywhere is a NaN in a sum.
         let finite = sums.expected.is_finite() && sums.actual.is_finite();
-        (sums, excess, bits::f32_places(&scan, e, a).filter(|_| finite))
+        (sums, reached, bits::f32_places(&scan, e, a).filter(|_| finite))
     }
 }
 
-impl Fast for bf16 {
-    #[inline(always)]
-    fn widen(self) -> f32 {
-        Self::low(self.to_bits().into())
-    }
-    #[inline(always)]
-    fn is_finite(self) -> bool {
-        Self::is_finite(self)
-    }
-    fn measure(e: &[Self; BLOCK], a: &[Self; BLOCK], slopes: [f32; 2]) -> (Sums, Excess, Option<Places>) {
-        let (sums, excess, scan) = Block { e, a, slopes }.measure_narrow();
-        (sums, excess, bits::bf16_places(&scan, e, a))
-    }
+macro_rules! narrow {
+    ($type:ty, $places:path) => {
+        impl Fast for $type {
+            #[inline(always)]
+            fn widen(self) -> f32 {
+                Self::low(self.to_bits().into())
+            }
+            #[inline(always)]
+            fn is_finite(self) -> bool {
+                Self::is_finite(self)
+            }
+            fn measure(
+                e: &[Self; BLOCK],
+                a: &[Self; BLOCK],
+                lines: [LowLine; 2],
+            ) -> (Sums, Reached, Option<Places>) {
+                let (sums, gate) = Block { e, a, lines }.measure_narrow();
+                (sums, Reached { gate, relative: Runs::NONE }, $places(e, a))
+            }
+        }
+    };
 }
 
-impl Fast for f16 {
-    #[inline(always)]
-    fn widen(self) -> f32 {
-        Self::low(self.to_bits().into())
-    }
-    #[inline(always)]
-    fn is_finite(self) -> bool {
-        Self::is_finite(self)
-    }
-    fn measure(e: &[Self; BLOCK], a: &[Self; BLOCK], slopes: [f32; 2]) -> (Sums, Excess, Option<Places>) {
-        let (sums, excess, scan) = Block { e, a, slopes }.measure_narrow();
-        (sums, excess, bits::f16_places(&scan, e, a))
-    }
-}
+narrow!(bf16, bits::bf16_places);
+narrow!(f16, bits::f16_places);
 
 /// Measures a block, or answers `None` when an element is not finite, or too large for the sums.
 pub(super) fn measure<T: Fast>(e: &[T; BLOCK], a: &[T; BLOCK], limits: &Limits) -> Option<Measured> {
-    let gate = limits.gate.unwrap_or_default();
-    let (sums, excess, places) = T::measure(e, a, [gate.low_slope(), limits.relative.low_slope()]);
+    let relative = limits.relative.low();
+    let (sums, mut reached, places) = T::measure(e, a, [limits.gate.low(), relative]);
     let places = places?;
-    let relative = if T::NARROW {
-        let slope = limits.relative.low_slope();
-        places.rel_bound > limits.relative.slope
-            && limits.relative.below(Arch::new().dispatch(Above { e, a, slope }))
-    } else {
-        limits.relative.below(excess.relative)
-    };
-    // A line through the origin leaves no room for the rounding of the smallest products.
-    let at_origin = |line: Line| line.offset < 1e-30;
-    let tiny = places.has_tiny && (limits.gate.is_some_and(at_origin) || at_origin(limits.relative));
-    let gate = limits.gate.is_some_and(|gate| gate.below(excess.gate));
-    Some(Measured { sums, places, above: gate || relative || tiny && sums.max_distance > 0.0 })
+    if T::NARROW && places.rel_bound > limits.relative.slope {
+        reached.relative = Arch::new().dispatch(Above { e, a, line: relative });
+    }
+    Some(Measured { sums, places, reached })
 }
 
+/// The runs of a block that are not below a line.
 struct Above<'a, T> {
     e: &'a [T; BLOCK],
     a: &'a [T; BLOCK],
-    slope: f32,
+    line: LowLine,
 }
 
 impl<T: Fast> NullaryFnOnce for Above<'_, T> {
-    /// The largest `distance - slope * |expected|`, or something below zero when there is none from zero up.
-    type Output = f32;
+    type Output = Runs;
 
     #[inline(always)]
-    fn call(self) -> f32 {
-        // As integers with a sign, the bits of floats from zero up are in their order and above those of all others; and
-        // integers may be reordered into vectors.
-        let mut most = i32::MIN;
-        for (&e, &a) in self.e.iter().zip(self.a) {
-            let (e, a) = (e.widen(), a.widen());
-            most = most.max(((a - e).abs() - self.slope * e.abs()).to_bits() as i32);
+    fn call(self) -> Runs {
+        let (e, a) = (self.e.as_chunks::<RUN>().0, self.a.as_chunks::<RUN>().0);
+        let mut above = Runs::NONE;
+        for run in 0..runs::COUNT {
+            // As integers with a sign, the bits of floats from zero up are in their order and above those of all
+            // others; and integers may be reordered into vectors.
+            let mut most = i32::MIN;
+            for (&e, &a) in e[run].iter().zip(&a[run]) {
+                let (e, a) = (e.widen(), a.widen());
+                most = most.max(((a - e).abs() - self.line.slope * e.abs()).to_bits() as i32);
+            }
+            above.set(run, f32::from_bits(most as u32) >= self.line.offset);
         }
-        f32::from_bits(most as u32)
+        above
     }
 }
 
-/// Goes through a block of finite elements once more, under the bound `atol + rtol * |expected|`.
-pub(super) fn recheck<T: Fast>(e: &[T; BLOCK], a: &[T; BLOCK], rtol: f64, atol: f64) -> Rechecked {
-    Arch::new().dispatch(Recheck { e, a, rtol, atol })
+/// Goes through finite elements once more, under the bound of the tolerance.
+pub(super) fn recheck<T: Fast>(e: &[T], a: &[T], tolerance: &Tolerance) -> Rechecked {
+    Arch::new().dispatch(Recheck { e, a, rtol: tolerance.rtol, atol: tolerance.atol })
 }
 
 struct Recheck<'a, T> {
-    e: &'a [T; BLOCK],
-    a: &'a [T; BLOCK],
+    e: &'a [T],
+    a: &'a [T],
     rtol: f64,
     atol: f64,
 }
@@ -210,50 +173,53 @@ impl<T: Fast> NullaryFnOnce for Recheck<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::runs::Line;
     use super::*;
 
     #[test]
-    fn every_finite_half_widens_to_itself() {
-        for bits in 0..=u16::MAX {
-            let (half, brain) = (f16::from_bits(bits), bf16::from_bits(bits));
-            let words = [u32::from(bits) | 0x1234_0000, u32::from(bits) << 16 | 0x4321];
-            if half.is_finite() {
-                assert_eq!(f16::low(words[0]).to_bits(), half.to_f32().to_bits());
-                assert_eq!(f16::high(words[1]).to_bits(), half.to_f32().to_bits());
-            }
-            if brain.is_finite() {
-                assert_eq!(bf16::low(words[0]).to_bits(), brain.to_f32().to_bits());
-                assert_eq!(bf16::high(words[1]).to_bits(), brain.to_f32().to_bits());
-            }
-        }
-    }
-
-    #[test]
-    fn a_block_is_above_a_line_only_where_an_element_may_be() {
+    fn a_run_is_above_a_line_only_where_an_element_may_be() {
         let e = [1f32; BLOCK];
         let mut a = e;
         a[700] = 1.25;
         let above = |offset, slope| {
-            let limits =
-                Limits { gate: Some(Line { offset, slope }), relative: Line { offset: 1.0, slope: 1.0 } };
-            measure(&e, &a, &limits).unwrap().above
+            let limits = Limits { gate: Line { offset, slope }, relative: Line { offset: 1.0, slope: 1.0 } };
+            measure(&e, &a, &limits).unwrap().reached.gate.iter().collect::<Vec<_>>()
         };
-        assert!(above(0.0, 0.25), "a tie has to be looked at");
-        assert!(above(0.1, 0.1));
-        assert!(!above(0.1, 0.1500001 * 1.00001));
-        assert!(!above(0.25001, 0.0));
+        assert_eq!(above(0.0, 0.25), [2], "a tie has to be looked at");
+        assert_eq!(above(0.1, 0.1), [2]);
+        assert_eq!(above(0.1, 0.1500001 * 1.00001), [0; 0]);
+        assert_eq!(above(0.25001, 0.0), [0; 0]);
+    }
+
+    /// Every pair of magnitudes that a 16-bit float can have is below the bound that the scan tells.
+    #[test]
+    fn no_relative_distance_is_above_its_bound() {
+        fn check<T: Fast>(new: fn(u16) -> T, finite: u16, steps: usize) {
+            for e in (0..finite).step_by(steps) {
+                for a in (0..finite).step_by(steps * 7 + 1) {
+                    let (e, a) = ([new(e); BLOCK], [new(a | 1 << 15); BLOCK]);
+                    let line = LowLine { offset: 0.0, slope: 0.0 };
+                    let Some(places) = T::measure(&e, &a, [line; 2]).2 else { continue };
+                    let found = recheck(&e[..1], &a[..1], &Tolerance::new(0.0, 0.0)).max_rel;
+                    assert!(found <= places.rel_bound, "{found} {}", places.rel_bound);
+                }
+            }
+        }
+        check(f16::from_bits, 0x7c00, 619);
+        check(bf16::from_bits, 0x7f80, 619);
+        check(f16::from_bits, 0x800, 97);
     }
 
     #[test]
     fn a_closer_look_is_exact() {
-        let (mut e, mut a) = ([2f32; BLOCK], [2f32; BLOCK]);
+        let (mut e, mut a) = ([2f32; RUN], [2f32; RUN]);
         (e[5], a[5]) = (0.0, 1e-3);
         a[6] = 2.5;
         a[7] = 1.0;
-        let found = recheck(&e, &a, 0.25, 0.0);
+        let found = recheck(&e, &a, &Tolerance::new(0.25, 0.0));
         assert_eq!((found.max_used, found.outside), (f64::INFINITY, 2));
         assert_eq!(found.max_rel, f64::from(1e-3f32) / 1e-8);
-        let found = recheck(&e, &a, 0.25, 0.1);
+        let found = recheck(&e, &a, &Tolerance::new(0.25, 0.1));
         assert_eq!((found.max_used, found.outside), (1.0 / (0.1 + 0.25 * 2.0), 1));
     }
 }

@@ -1,26 +1,21 @@
 //! The sums of the fast tier, in vectors of whatever width there is.
 //!
 //! Lanes are named through `pulp`, since a compiler may not reorder float additions into lanes; left to the compiler's
-//! own grouping of unrolled statements the same sums ran at half the speed. What is the same for every lane (widening)
-//! is plain code on arrays, which compilers do turn into single instructions. Nothing in here is a closure: those are
+//! own grouping of unrolled statements the same sums ran at half the speed. Nothing in here is a closure: those are
 //! compiled without the instructions that `pulp` has picked.
 
 use std::marker::PhantomData;
 
-use bytemuck::{Pod, cast, cast_ref};
-use half::{bf16, f16};
 use pulp::{Arch, Simd, WithSimd};
 
-use super::bits::{Scan, WideScan};
-use super::kernel::BLOCK;
+use super::bits::WideScan;
+use super::extremes::Extremes;
+use super::runs::{LowLine, RUN, Reached, Runs};
+use super::widen::{Narrow, add_wide, unpack, widen};
+use super::{BLOCK, runs};
 
-/// So many elements go through each loop in turn. Memory is read by the first of them only, and fetched ahead while the
-/// others run, which works out as long as these do not take long.
-pub(super) const STAGE: usize = 256;
-/// So many words hold as many 16-bit floats.
-const WORDS: usize = STAGE / 2;
 /// So many vectors of words of two 16-bit floats are added up in float32, before float64 takes over.
-const RUN: usize = 8;
+const GROUP: usize = 8;
 
 /// Sums over a block, and the largest distance.
 ///
@@ -31,70 +26,37 @@ const RUN: usize = 8;
 pub(super) struct Sums {
     pub(super) expected: f64,
     pub(super) actual: f64,
+    /// Of `actual - expected`.
+    pub(super) error: f64,
     pub(super) expected_squares: f64,
     pub(super) actual_squares: f64,
+    pub(super) error_squares: f64,
     pub(super) distances: f64,
-    pub(super) distance_squares: f64,
     pub(super) max_distance: f64,
 }
 
-/// The largest `distance - slope * |expected|` for either slope, in float32.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Excess {
-    pub(super) gate: f32,
-    pub(super) relative: f32,
-}
-
-/// A 16-bit float, two of which lie in a 32-bit word. Only finite ones come back right.
-pub(super) trait Narrow: Pod {
-    fn low(word: u32) -> f32;
-    fn high(word: u32) -> f32;
-}
-
-impl Narrow for bf16 {
-    #[inline(always)]
-    fn low(word: u32) -> f32 {
-        f32::from_bits(word << 16)
-    }
-    #[inline(always)]
-    fn high(word: u32) -> f32 {
-        f32::from_bits(word & 0xffff_0000)
-    }
-}
-
-impl Narrow for f16 {
-    #[inline(always)]
-    fn low(word: u32) -> f32 {
-        Self::high(word << 16)
-    }
-    #[inline(always)]
-    fn high(word: u32) -> f32 {
-        // The sign stays at the top, exponent and fraction go to where float32 has them. The exponent's bias differs
-        // by 112, which a multiplication mends for subnormals too.
-        let bits = (word as i32 >> 3) as u32 & 0x8fff_e000;
-        f32::from_bits(bits) * f32::from_bits((127 + 112) << 23)
-    }
-}
-
-/// A block and the slopes of the two lines.
+/// A block and the two lines.
 pub(super) struct Block<'a, T> {
     pub(super) e: &'a [T; BLOCK],
     pub(super) a: &'a [T; BLOCK],
-    pub(super) slopes: [f32; 2],
+    pub(super) lines: [LowLine; 2],
 }
 
 impl WithSimd for Block<'_, f32> {
-    type Output = (Sums, Excess, WideScan);
+    type Output = (Sums, Reached, WideScan);
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> Self::Output {
-        let (mut lanes, mut extremes) = (Lanes::new(simd, self.slopes), Extremes::new(simd));
-        for (e, a) in self.e.as_chunks::<STAGE>().0.iter().zip(self.a.as_chunks::<STAGE>().0) {
+        let (mut lanes, mut extremes) = (Lanes::new(simd), Extremes::new(simd));
+        let mut excess = [[simd.splat_f32s(0.0); runs::COUNT]; 2];
+        let stages = self.e.as_chunks::<RUN>().0.iter().zip(self.a.as_chunks::<RUN>().0);
+        for (run, (e, a)) in stages.enumerate() {
             lanes.add(e, a);
-            extremes.add(e, a);
+            [excess[0][run], excess[1][run]] = extremes.add(e, a, self.lines);
         }
-        let (sums, excess) = lanes.finish();
-        (sums, excess, extremes.finish())
+        let gate = reached(simd, &excess[0], self.lines[0].offset);
+        let relative = reached(simd, &excess[1], self.lines[1].offset);
+        (lanes.finish(), Reached { gate, relative }, extremes.finish())
     }
 }
 
@@ -102,27 +64,27 @@ impl WithSimd for Block<'_, f32> {
 struct Words<'a, T> {
     e: &'a [u32; BLOCK / 2],
     a: &'a [u32; BLOCK / 2],
-    slopes: [f32; 2],
+    line: LowLine,
     narrow: PhantomData<T>,
 }
 
 impl<T: Narrow> Block<'_, T> {
-    /// Sums and scans a block of 16-bit floats.
-    pub(super) fn measure_narrow(&self) -> (Sums, Excess, Scan) {
+    /// Sums a block of 16-bit floats, and tells the runs that reach the gate's line, but not the other line.
+    pub(super) fn measure_narrow(&self) -> (Sums, Runs) {
         match (as_words(self.e), as_words(self.a)) {
             (Some(e), Some(a)) => self.measure_words(e, a),
             _ => self.measure_copies(),
         }
     }
 
-    fn measure_words(&self, e: &[u32; BLOCK / 2], a: &[u32; BLOCK / 2]) -> (Sums, Excess, Scan) {
-        Arch::new().dispatch(Words::<T> { e, a, slopes: self.slopes, narrow: PhantomData })
+    fn measure_words(&self, e: &[u32; BLOCK / 2], a: &[u32; BLOCK / 2]) -> (Sums, Runs) {
+        Arch::new().dispatch(Words::<T> { e, a, line: self.lines[0], narrow: PhantomData })
     }
 
     /// Words need twice the alignment of what they hold. Where it is not there, as in the middle of some files, copies
     /// have it. Kept apart, since making room for them takes time.
     #[cold]
-    fn measure_copies(&self) -> (Sums, Excess, Scan) {
+    fn measure_copies(&self) -> (Sums, Runs) {
         let (mut e, mut a) = ([0u32; BLOCK / 2], [0u32; BLOCK / 2]);
         bytemuck::cast_slice_mut::<u32, T>(&mut e).copy_from_slice(self.e);
         bytemuck::cast_slice_mut::<u32, T>(&mut a).copy_from_slice(self.a);
@@ -135,95 +97,86 @@ fn as_words<T: Narrow>(block: &[T; BLOCK]) -> Option<&[u32; BLOCK / 2]> {
 }
 
 impl<T: Narrow> WithSimd for Words<'_, T> {
-    type Output = (Sums, Excess, Scan);
+    type Output = (Sums, Runs);
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> Self::Output {
-        let (mut lanes, mut scan) = (Lanes::new(simd, self.slopes), Scan::default());
-        for (e, a) in self.e.as_chunks::<WORDS>().0.iter().zip(self.a.as_chunks::<WORDS>().0) {
-            lanes.add_words::<T>(e, a);
-            scan.add(cast_ref(e), cast_ref(a));
+        let mut lanes = Lanes::new(simd);
+        let mut excess = [simd.splat_f32s(0.0); runs::COUNT];
+        let runs = self.e.as_chunks::<{ RUN / 2 }>().0.iter().zip(self.a.as_chunks::<{ RUN / 2 }>().0);
+        for (run, (e, a)) in runs.enumerate() {
+            excess[run] = lanes.add_words::<T>(e, a, self.line);
         }
-        let (sums, excess) = lanes.finish();
-        (sums, excess, scan)
+        (lanes.finish(), reached(simd, &excess, self.line.offset))
     }
 }
 
 struct Lanes<S: Simd> {
     simd: S,
-    /// All bits but the sign.
-    magnitude: S::f32s,
-    wide_magnitude: S::f64s,
-    slopes: [S::f32s; 2],
-    excess: [S::f32s; 2],
     expected: S::f64s,
     actual: S::f64s,
     distances: S::f64s,
     expected_squares: S::f64s,
     actual_squares: S::f64s,
-    distance_squares: S::f64s,
+    error_squares: S::f64s,
     max_distance: S::f64s,
     max_narrow: S::f32s,
 }
 
 impl<S: Simd> Lanes<S> {
     #[inline(always)]
-    fn new(simd: S, [gate, relative]: [f32; 2]) -> Self {
+    fn new(simd: S) -> Self {
         let zero = simd.splat_f64s(0.0);
         Self {
             simd,
-            magnitude: simd.splat_f32s(f32::from_bits(u32::MAX >> 1)),
-            wide_magnitude: simd.splat_f64s(f64::from_bits(u64::MAX >> 1)),
-            slopes: [simd.splat_f32s(-gate), simd.splat_f32s(-relative)],
-            excess: [simd.splat_f32s(f32::NEG_INFINITY); 2],
             expected: zero,
             actual: zero,
             distances: zero,
             expected_squares: zero,
             actual_squares: zero,
-            distance_squares: zero,
+            error_squares: zero,
             max_distance: zero,
             max_narrow: simd.splat_f32s(0.0),
         }
     }
 
-    /// Adds float32 that are a whole number of vectors, in float64, and looks how far they are above either line.
+    /// Adds a run of float32, in float64.
     #[inline(always)]
-    fn add(&mut self, e: &[f32], a: &[f32]) {
+    fn add(&mut self, e: &[f32; RUN], a: &[f32; RUN]) {
         let simd = self.simd;
+        let magnitude = simd.splat_f64s(f64::from_bits(u64::MAX >> 1));
         for (&e, &a) in S::as_simd_f32s(e).0.iter().zip(S::as_simd_f32s(a).0) {
-            let d = simd.and_f32s(simd.sub_f32s(a, e), self.magnitude);
-            let m = simd.and_f32s(e, self.magnitude);
-            self.excess[0] = simd.max_f32s(self.excess[0], simd.mul_add_e_f32s(self.slopes[0], m, d));
-            self.excess[1] = simd.max_f32s(self.excess[1], simd.mul_add_e_f32s(self.slopes[1], m, d));
             let (e, a) = (widen::<S>(e), widen::<S>(a));
             for i in 0..2 {
-                let d = simd.and_f64s(simd.sub_f64s(a[i], e[i]), self.wide_magnitude);
+                let d = simd.and_f64s(simd.sub_f64s(a[i], e[i]), magnitude);
                 self.expected = simd.add_f64s(self.expected, e[i]);
                 self.actual = simd.add_f64s(self.actual, a[i]);
                 self.distances = simd.add_f64s(self.distances, d);
                 self.expected_squares = simd.mul_add_e_f64s(e[i], e[i], self.expected_squares);
                 self.actual_squares = simd.mul_add_e_f64s(a[i], a[i], self.actual_squares);
-                self.distance_squares = simd.mul_add_e_f64s(d, d, self.distance_squares);
+                self.error_squares = simd.mul_add_e_f64s(d, d, self.error_squares);
                 self.max_distance = simd.max_f64s(self.max_distance, d);
             }
         }
     }
 
-    /// Adds words of two 16-bit floats each: a run of vectors in float32, and their sums in float64. How far they are
-    /// above the line of the relative distance is not looked at, for want of registers.
+    /// Adds a run of words of two 16-bit floats each: a group of vectors in float32, and their sums in float64. Answers
+    /// the largest `distance - slope * |expected|`.
     #[inline(always)]
-    fn add_words<T: Narrow>(&mut self, e: &[u32; WORDS], a: &[u32; WORDS]) {
+    fn add_words<T: Narrow>(&mut self, e: &[u32; RUN / 2], a: &[u32; RUN / 2], line: LowLine) -> S::f32s {
         let (simd, zero) = (self.simd, self.simd.splat_f32s(0.0));
-        let (mut above, mut max) = (self.excess[0], self.max_narrow);
-        let (e, a) = (S::as_simd_u32s(e).0.as_chunks::<RUN>().0, S::as_simd_u32s(a).0.as_chunks::<RUN>().0);
+        let magnitude = simd.splat_f32s(f32::from_bits(u32::MAX >> 1));
+        let slope = simd.splat_f32s(-line.slope);
+        let (mut above, mut max) = (simd.splat_f32s(f32::NEG_INFINITY), self.max_narrow);
+        let (e, a) =
+            (S::as_simd_u32s(e).0.as_chunks::<GROUP>().0, S::as_simd_u32s(a).0.as_chunks::<GROUP>().0);
         for (e, a) in e.iter().zip(a) {
             let (mut sum_e, mut sum_a, mut sum_d) = (zero, zero, zero);
             let (mut squares_e, mut squares_a, mut squares_d) = (zero, zero, zero);
             for (&e, &a) in e.iter().zip(a) {
                 let (e, a) = (unpack::<S, T>(e), unpack::<S, T>(a));
                 for i in 0..2 {
-                    let d = simd.and_f32s(simd.sub_f32s(a[i], e[i]), self.magnitude);
+                    let d = simd.and_f32s(simd.sub_f32s(a[i], e[i]), magnitude);
                     sum_e = simd.add_f32s(sum_e, e[i]);
                     sum_a = simd.add_f32s(sum_a, a[i]);
                     sum_d = simd.add_f32s(sum_d, d);
@@ -231,8 +184,8 @@ impl<S: Simd> Lanes<S> {
                     squares_a = simd.mul_add_e_f32s(a[i], a[i], squares_a);
                     squares_d = simd.mul_add_e_f32s(d, d, squares_d);
                     max = simd.max_f32s(max, d);
-                    let magnitude = simd.and_f32s(e[i], self.magnitude);
-                    above = simd.max_f32s(above, simd.mul_add_e_f32s(self.slopes[0], magnitude, d));
+                    let m = simd.and_f32s(e[i], magnitude);
+                    above = simd.max_f32s(above, simd.mul_add_e_f32s(slope, m, d));
                 }
             }
             self.expected = add_wide(simd, self.expected, sum_e);
@@ -240,140 +193,50 @@ impl<S: Simd> Lanes<S> {
             self.distances = add_wide(simd, self.distances, sum_d);
             self.expected_squares = add_wide(simd, self.expected_squares, squares_e);
             self.actual_squares = add_wide(simd, self.actual_squares, squares_a);
-            self.distance_squares = add_wide(simd, self.distance_squares, squares_d);
+            self.error_squares = add_wide(simd, self.error_squares, squares_d);
         }
-        (self.excess[0], self.max_narrow) = (above, max);
+        self.max_narrow = max;
+        above
     }
 
     #[inline(always)]
-    fn finish(self) -> (Sums, Excess) {
+    fn finish(self) -> Sums {
         let simd = self.simd;
         let max_narrow = f64::from(simd.reduce_max_f32s(self.max_narrow));
-        let sums = Sums {
-            expected: simd.reduce_sum_f64s(self.expected),
-            actual: simd.reduce_sum_f64s(self.actual),
-            distances: simd.reduce_sum_f64s(self.distances),
+        let (expected, actual) = (simd.reduce_sum_f64s(self.expected), simd.reduce_sum_f64s(self.actual));
+        Sums {
+            expected,
+            actual,
+            error: actual - expected,
             expected_squares: simd.reduce_sum_f64s(self.expected_squares),
             actual_squares: simd.reduce_sum_f64s(self.actual_squares),
-            distance_squares: simd.reduce_sum_f64s(self.distance_squares),
+            error_squares: simd.reduce_sum_f64s(self.error_squares),
+            distances: simd.reduce_sum_f64s(self.distances),
             max_distance: simd.reduce_max_f64s(self.max_distance).max(max_narrow),
-        };
-        let [gate, relative] = self.excess;
-        (sums, Excess { gate: simd.reduce_max_f32s(gate), relative: simd.reduce_max_f32s(relative) })
-    }
-}
-
-/// What a [`WideScan`] holds, in lanes.
-struct Extremes<S: Simd> {
-    simd: S,
-    min: [S::f32s; 2],
-    max: [S::f32s; 2],
-    bits_apart: S::u32s,
-    equal: S::u32s,
-    least: S::u32s,
-}
-
-impl<S: Simd> Extremes<S> {
-    #[inline(always)]
-    fn new(simd: S) -> Self {
-        Self {
-            simd,
-            min: [simd.splat_f32s(f32::INFINITY); 2],
-            max: [simd.splat_f32s(f32::NEG_INFINITY); 2],
-            bits_apart: simd.splat_u32s(0),
-            equal: simd.splat_u32s(0),
-            least: simd.splat_u32s(u32::MAX),
-        }
-    }
-
-    #[inline(always)]
-    fn add(&mut self, e: &[f32; STAGE], a: &[f32; STAGE]) {
-        let simd = self.simd;
-        let (magnitude, one) = (simd.splat_u32s(u32::MAX >> 1), simd.splat_u32s(1));
-        for (&e, &a) in S::as_simd_f32s(e).0.iter().zip(S::as_simd_f32s(a).0) {
-            self.min = [simd.min_f32s(self.min[0], e), simd.min_f32s(self.min[1], a)];
-            self.max = [simd.max_f32s(self.max[0], e), simd.max_f32s(self.max[1], a)];
-            let equal = simd.select_u32s(simd.equal_f32s(e, a), one, simd.splat_u32s(0));
-            self.equal = simd.add_u32s(self.equal, equal);
-            let (e, a) = (simd.transmute_u32s_f32s(e), simd.transmute_u32s_f32s(a));
-            let apart = simd.min_u32s(simd.sub_u32s(e, a), simd.sub_u32s(a, e));
-            self.bits_apart = simd.max_u32s(self.bits_apart, apart);
-            let (e, a) = (simd.and_u32s(e, magnitude), simd.and_u32s(a, magnitude));
-            let least = simd.min_u32s(simd.sub_u32s(e, one), simd.sub_u32s(a, one));
-            self.least = simd.min_u32s(self.least, least);
-        }
-    }
-
-    #[inline(always)]
-    fn finish(self) -> WideScan {
-        let simd = self.simd;
-        WideScan {
-            min: [simd.reduce_min_f32s(self.min[0]), simd.reduce_min_f32s(self.min[1])],
-            max: [simd.reduce_max_f32s(self.max[0]), simd.reduce_max_f32s(self.max[1])],
-            bits_apart: join::<S>(self.bits_apart, u32::max),
-            equal: join::<S>(self.equal, u32::wrapping_add),
-            least: join::<S>(self.least, u32::min),
         }
     }
 }
 
-fn join<S: Simd>(lanes: S::u32s, with: fn(u32, u32) -> u32) -> u32 {
-    bytemuck::cast_slice::<S::u32s, u32>(&[lanes]).iter().copied().reduce(with).unwrap_or(0)
-}
-
+/// The runs of which a lane is not below `offset`.
 #[inline(always)]
-fn add_wide<S: Simd>(simd: S, total: S::f64s, x: S::f32s) -> S::f64s {
-    let [low, high] = widen::<S>(x);
-    simd.add_f64s(total, simd.add_f64s(low, high))
-}
-
-/// A vector of float32 as two of float64. Without vectors the second is a zero, which adds nothing.
-#[inline(always)]
-fn widen<S: Simd>(x: S::f32s) -> [S::f64s; 2] {
-    #[inline(always)]
-    fn halves<const N: usize>([low, high]: [[f32; N]; 2]) -> [[f64; N]; 2] {
-        let mut wide = [[0.0; N]; 2];
-        for i in 0..N {
-            wide[0][i] = f64::from(low[i]);
-            wide[1][i] = f64::from(high[i]);
+fn reached<S: Simd>(simd: S, excess: &[S::f32s; runs::COUNT], offset: f32) -> Runs {
+    let mut most = excess[0];
+    for &run in &excess[1..] {
+        most = simd.max_f32s(most, run);
+    }
+    let mut runs = Runs::NONE;
+    // Most blocks have none.
+    if simd.reduce_max_f32s(most) >= offset {
+        for (index, &run) in excess.iter().enumerate() {
+            runs.set(index, simd.reduce_max_f32s(run) >= offset);
         }
-        wide
     }
-    match S::F32_LANES {
-        1 => [cast(f64::from(cast::<_, f32>(x))), cast(0f64)],
-        4 => cast_both(halves::<2>(cast(x))),
-        8 => cast_both(halves::<4>(cast(x))),
-        _ => cast_both(halves::<8>(cast(x))),
-    }
-}
-
-/// The low and the high floats of a vector of words.
-#[inline(always)]
-fn unpack<S: Simd, T: Narrow>(words: S::u32s) -> [S::f32s; 2] {
-    #[inline(always)]
-    fn both<T: Narrow, const N: usize>(words: [u32; N]) -> [[f32; N]; 2] {
-        let mut floats = [[0.0; N]; 2];
-        for i in 0..N {
-            floats[0][i] = T::low(words[i]);
-            floats[1][i] = T::high(words[i]);
-        }
-        floats
-    }
-    match S::U32_LANES {
-        1 => cast_both(both::<T, 1>(cast(words))),
-        4 => cast_both(both::<T, 4>(cast(words))),
-        8 => cast_both(both::<T, 8>(cast(words))),
-        _ => cast_both(both::<T, 16>(cast(words))),
-    }
-}
-
-#[inline(always)]
-fn cast_both<A: Pod, B: Pod>([x, y]: [A; 2]) -> [B; 2] {
-    [cast(x), cast(y)]
+    runs
 }
 
 #[cfg(test)]
 mod tests {
+    use half::f16;
     use pulp::Scalar;
 
     use super::*;
@@ -386,7 +249,7 @@ mod tests {
                 s.expected_squares,
                 s.actual_squares,
                 s.distances,
-                s.distance_squares,
+                s.error_squares,
                 s.max_distance,
             ]
         };
@@ -395,30 +258,44 @@ mod tests {
         }
     }
 
+    /// What the widest vectors of this machine come to, those of every other width do too, and none at all.
     #[test]
-    fn a_machine_without_vectors_comes_to_the_same() {
+    fn any_width_comes_to_the_same() {
         let e: [f32; BLOCK] = std::array::from_fn(|i| (i * 37 % 211) as f32 / 64.0 + 0.25);
-        let a: [f32; BLOCK] = std::array::from_fn(|i| e[i] * (1.0 + (i % 7) as f32 * 0.01));
-        let slopes = [0.5, 0.01];
-        let (wide, above, scan) = Arch::new().dispatch(Block { e: &e, a: &a, slopes });
-        let (one, one_above, one_scan) = Block { e: &e, a: &a, slopes }.with_simd(Scalar);
-        close(&wide, &one);
-        assert!(
-            (above.gate - one_above.gate).abs() < 1e-6 && (above.relative - one_above.relative).abs() < 1e-6
-        );
-        assert_eq!(format!("{scan:?}"), format!("{one_scan:?}"));
+        let a: [f32; BLOCK] = std::array::from_fn(|i| e[i] * (1.0 + (i / 1000 * (i % 7)) as f32 * 0.01));
+        let lines = [LowLine { offset: 0.02, slope: 0.1 }, LowLine { offset: 0.0, slope: 0.15 }];
+        let block = || Block { e: &e, a: &a, lines };
+        let (wide, reached, scan) = Arch::new().dispatch(block());
+        assert_eq!(reached.gate.iter().collect::<Vec<_>>(), (7..16).collect::<Vec<_>>());
+        assert_eq!(reached.relative.iter().collect::<Vec<_>>(), (11..16).collect::<Vec<_>>());
+        let check = |(other, other_reached, other_scan): (Sums, Reached, WideScan)| {
+            close(&wide, &other);
+            assert_eq!(reached, other_reached);
+            assert_eq!(format!("{scan:?}"), format!("{other_scan:?}"));
+        };
+        check(block().with_simd(Scalar));
 
-        let (e, a) = (e.map(f16::from_f32), a.map(f16::from_f32));
-        let (wide, above, scan) = Block { e: &e, a: &a, slopes }.measure_narrow();
+        let (half_e, half_a) = (e.map(f16::from_f32), a.map(f16::from_f32));
+        let (wide, reached) = Block { e: &half_e, a: &half_a, lines }.measure_narrow();
         // Low halves first, as little-endian memory has them.
         let word = |x: &[f16; BLOCK], i: usize| {
             u32::from(x[2 * i].to_bits()) | u32::from(x[2 * i + 1].to_bits()) << 16
         };
-        let (e, a) = (std::array::from_fn(|i| word(&e, i)), std::array::from_fn(|i| word(&a, i)));
-        let words = Words::<f16> { e: &e, a: &a, slopes, narrow: PhantomData };
-        let (one, one_above, one_scan) = words.with_simd(Scalar);
-        close(&wide, &one);
-        assert!((above.gate - one_above.gate).abs() < 1e-6);
-        assert_eq!(format!("{scan:?}"), format!("{one_scan:?}"));
+        let (e, a) = (std::array::from_fn(|i| word(&half_e, i)), std::array::from_fn(|i| word(&half_a, i)));
+        let words = || Words::<f16> { e: &e, a: &a, line: lines[0], narrow: PhantomData };
+        let check_words = |(other, other_reached): (Sums, Runs)| {
+            close(&wide, &other);
+            assert_eq!(reached, other_reached);
+        };
+        check_words(words().with_simd(Scalar));
+
+        #[cfg(target_arch = "x86_64")]
+        if let Some(v3) = pulp::x86::V3::try_new() {
+            // Vectors as wide as NEON's, then those of AVX2.
+            check(block().with_simd(pulp::x86::V3_128b(v3)));
+            check_words(words().with_simd(pulp::x86::V3_128b(v3)));
+            check(block().with_simd(v3));
+            check_words(words().with_simd(v3));
+        }
     }
 }

@@ -6,17 +6,22 @@
 mod bits;
 mod bound;
 mod element;
+mod extremes;
 mod gate;
 mod kernel;
 mod lanes;
 mod metrics;
-mod number;
+pub(crate) mod number;
 mod outcome;
+mod plain;
+mod runs;
+mod spread;
 mod sum;
 mod tally;
 mod totals;
 mod verdict;
 mod walk;
+mod widen;
 
 use std::num::NonZeroUsize;
 use std::sync::LazyLock;
@@ -28,6 +33,8 @@ pub use outcome::Outcome;
 
 use crate::tensor::TensorView;
 
+/// Elements in a block: enough that what is done once a block does not count, few enough to stay in a small cache.
+const BLOCK: usize = 4096;
 /// Elements at or above this magnitude are fill values (a mask's `-3.4e38`): sums, means and floors leave them out.
 const HUGE: f64 = 1e30;
 /// Added to `|expected|` before a relative distance divides by it.

@@ -125,28 +125,6 @@ impl Moments {
     }
 }
 
-/// The sum of squared distances from the mean, given the plain sums, or `None` where they cancel too much to tell.
-pub(super) fn spread_from_sums(count: usize, sum: f64, squares: f64) -> Option<f64> {
-    let spread = squares - sum * sum / count as f64;
-    (spread >= 0.05 * squares).then_some(spread)
-}
-
-/// The sum of squared distances from the mean of `count` numbers, given that mean, rounded.
-pub(super) fn spread_around(mean: f64, count: usize, value: impl Fn(usize) -> f64) -> f64 {
-    // In lanes, so that additions do not wait for one another.
-    let (mut distances, mut squares) = ([0.0; 8], [0.0; 8]);
-    for start in (0..count).step_by(8) {
-        for lane in 0..8.min(count - start) {
-            let distance = value(start + lane) - mean;
-            distances[lane] += distance;
-            squares[lane] += distance * distance;
-        }
-    }
-    let (distance, squares): (f64, f64) = (distances.iter().sum(), squares.iter().sum());
-    // The rounded mean is not quite the mean; the distances then do not add up to zero, which is taken out again.
-    (squares - distance * distance / count as f64).max(0.0)
-}
-
 /// Sum and spread of a block, by the mean first and the distances from it second.
 pub(super) fn centred(values: impl Iterator<Item = f64> + Clone) -> (u64, f64, f64) {
     let (mut count, mut sum) = (0u64, Sum::default());
@@ -200,7 +178,5 @@ mod tests {
         }
         assert_eq!(moments.mean(), 1e9);
         assert_eq!(moments.deviation(), 2f64.sqrt());
-        assert_eq!(spread_from_sums(2, 2e9, 2e18 + 2.0), None, "plain sums cannot tell");
-        assert_eq!(spread_around(1e9 + 0.25, 11, |i| 1e9 + i as f64 - 5.0), 110.0);
     }
 }

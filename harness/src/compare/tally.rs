@@ -2,8 +2,9 @@
 
 use super::element::{Element, Kind, Tolerance};
 use super::gate::{Gate, Rule};
-use super::kernel::{BLOCK, Limits, Line};
-use super::{HUGE, REL_GUARD};
+use super::kernel::Measured;
+use super::runs::{Limits, Line, RUN, Runs};
+use super::{BLOCK, HUGE, REL_GUARD};
 
 /// How many of the worst elements are kept.
 pub(super) const WORST: usize = 5;
@@ -200,34 +201,43 @@ impl Tally {
         }
     }
 
-    /// Looks at a block that the fast tier has measured, as closely as it has to: `above` says that an element may lie
-    /// above one of the lines that [`Tally::limits`] drew.
+    /// Looks at a block that has been measured, as closely as it has to: only at the runs that reach one of the lines
+    /// that [`Tally::limits`] drew.
     pub(super) fn look_if_needed<T: Element>(
         &mut self,
         expected: &[T; BLOCK],
         actual: &[T; BLOCK],
         first: usize,
         judge: &Judge,
-        above: bool,
-        max_distance: f64,
+        measured: &Measured,
     ) {
-        let constant = judge.tolerance.as_ref().filter(|tolerance| tolerance.rtol == 0.0);
-        let worse = judge.own_bounds().is_none() && max_distance > self.least_severity();
-        if !above && !worse && !constant.is_some_and(|tolerance| max_distance > tolerance.atol) {
+        let own_bounds = judge.own_bounds().is_some();
+        let constant = judge.tolerance.as_ref().map_or(f64::INFINITY, |tolerance| tolerance.atol);
+        let max_distance = measured.sums.max_distance;
+        if max_distance == 0.0 {
             return;
         }
-        let (rtol, atol) =
-            judge.tolerance.as_ref().map_or((0.0, 0.0), |tolerance| (tolerance.rtol, tolerance.atol));
-        let found = T::recheck(expected, actual, rtol, atol);
-        self.max_rel = self.max_rel.max(found.max_rel);
-        self.outside += if judge.tolerance.is_some() { found.outside } else { 0 };
-        if worse || judge.own_bounds().is_some() && found.max_used > self.least_severity() {
-            self.seek(expected, actual, first, judge);
+        // Where one bound is that of all, the largest distance tells for certain what runs tell roughly.
+        let gate = if own_bounds || max_distance > constant.min(self.least_severity()) {
+            measured.reached.gate
+        } else {
+            Runs::NONE
+        };
+        let none = Tolerance::new(0.0, 0.0);
+        for run in gate.and(measured.reached.relative).iter() {
+            let start = run * RUN;
+            let (expected, actual) = (&expected[start..start + RUN], &actual[start..start + RUN]);
+            let found = T::recheck(expected, actual, judge.tolerance.as_ref().unwrap_or(&none));
+            self.max_rel = self.max_rel.max(found.max_rel);
+            self.outside += if judge.tolerance.is_some() { found.outside } else { 0 };
+            if if own_bounds { found.max_used > self.least_severity() } else { gate.contains(run) } {
+                self.seek(expected, actual, first + start, judge);
+            }
         }
     }
 
-    /// Looks for elements of a finite block that are among the worst.
-    fn seek<T: Element>(&mut self, expected: &[T; BLOCK], actual: &[T; BLOCK], first: usize, judge: &Judge) {
+    /// Looks for finite elements that are among the worst.
+    fn seek<T: Element>(&mut self, expected: &[T], actual: &[T], first: usize, judge: &Judge) {
         let mut least = self.least_severity();
         for (i, (&e, &a)) in expected.iter().zip(actual).enumerate() {
             let distance = e.distance(a);
@@ -256,16 +266,18 @@ impl Tally {
     /// From where on a block has to be looked at, given what has been found so far; `None` when every block has.
     pub(super) fn limits(&self, judge: &Judge) -> Option<Limits> {
         let relative = Line { offset: self.max_rel * REL_GUARD, slope: self.max_rel };
+        let least = self.least_severity();
         let gate = match &judge.tolerance {
             Some(tolerance) if !(tolerance.atol >= 0.0 && (0.0..=1e30).contains(&tolerance.rtol)) => {
                 return None;
             }
+            // Above the line are the elements that are outside, and those that are worse than the worst.
             Some(tolerance) if tolerance.rtol != 0.0 => {
-                // Above the line are the elements that are outside, and those that are worse than the worst.
-                let times = self.least_severity().min(1.0);
-                Some(Line { offset: times * tolerance.atol, slope: times * tolerance.rtol })
+                let times = least.min(1.0);
+                Line { offset: times * tolerance.atol, slope: times * tolerance.rtol }
             }
-            _ => None,
+            Some(tolerance) => Line { offset: least.min(tolerance.atol), slope: 0.0 },
+            None => Line { offset: least, slope: 0.0 },
         };
         Some(Limits { gate, relative })
     }

@@ -3,12 +3,13 @@
 use std::num::NonZeroUsize;
 use std::ops::Range;
 
-use super::HUGE;
 use super::element::{Element, Kind};
-use super::kernel::{BLOCK, Measured};
-use super::sum::{Moments, Sum, centred, spread_around, spread_from_sums};
+use super::kernel::Measured;
+use super::spread::{Numbers, spread_around, spread_from_sums};
+use super::sum::{Moments, Sum, centred};
 use super::tally::{Judge, Side, Tally};
 use super::walk::{self, Blocks};
+use super::{BLOCK, HUGE};
 use crate::tensor::TensorView;
 
 /// Most elements whose distances are kept for quantiles.
@@ -80,35 +81,32 @@ impl Totals {
         judge: &Judge,
     ) {
         self.tally.elements += expected.len() as u64;
-        self.sample(expected, actual, first, stride);
         if let (Some(e), Some(a), Some(limits)) =
             (expected.as_array::<BLOCK>(), actual.as_array::<BLOCK>(), self.tally.limits(judge))
             && let Some(measured) = T::measure(e, a, &limits)
         {
             self.push_measured(expected, actual, &measured);
-            let max_distance = measured.sums.max_distance;
-            self.tally.look_if_needed(e, a, first, judge, measured.above, max_distance);
+            self.tally.look_if_needed(e, a, first, judge, &measured);
         } else {
             self.push_carefully(expected, actual);
             self.tally.look(expected, actual, first, judge);
         }
+        // Only now are the elements in the cache, for the most part.
+        self.sample(expected, actual, first, stride);
     }
 
     fn push_measured<T: Element>(&mut self, expected: &[T], actual: &[T], measured: &Measured) {
         let (sums, places, count) = (&measured.sums, &measured.places, expected.len());
-        let spread = |sum, squares, values: &dyn Fn(usize) -> f64| {
-            let around = || spread_around(sum / count as f64, count, values);
-            spread_from_sums(count, sum, squares).unwrap_or_else(around)
+        let spread = |sum, squares, values| {
+            spread_from_sums(count, sum, squares).unwrap_or_else(|| spread_around(sum / count as f64, values))
         };
         let n = count as u64;
-        let expected_spread = spread(sums.expected, sums.expected_squares, &|i| expected[i].number());
-        let actual_spread = spread(sums.actual, sums.actual_squares, &|i| actual[i].number());
-        let error = sums.actual - sums.expected;
-        let error_spread =
-            spread(error, sums.distance_squares, &|i| actual[i].number() - expected[i].number());
+        let expected_spread = spread(sums.expected, sums.expected_squares, Numbers::Of(expected));
+        let actual_spread = spread(sums.actual, sums.actual_squares, Numbers::Of(actual));
+        let error_spread = spread(sums.error, sums.error_squares, Numbers::Errors(expected, actual));
         self.ordered.whole[0].push(n, sums.expected, expected_spread);
         self.ordered.whole[1].push(n, sums.actual, actual_spread);
-        self.ordered.error.push(n, error, error_spread);
+        self.ordered.error.push(n, sums.error, error_spread);
         self.ordered.distances.add(sums.distances);
 
         let tally = &mut self.tally;

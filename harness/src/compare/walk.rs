@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::BLOCK;
 use super::element::Element;
-use super::kernel::BLOCK;
 use crate::tensor::TensorView;
 
 /// Fewest elements that one thread takes at a time.

@@ -10,7 +10,8 @@ use super::collect::{Collected, Fate};
 use super::junit::junit;
 use crate::Class;
 use crate::atomic::write_atomically;
-use crate::record::Record;
+use crate::compare::{TimesFloor, number};
+use crate::record::{Location, Record};
 use crate::run::Verdict;
 
 /// Why a report could not be written.
@@ -45,7 +46,7 @@ pub(crate) fn write_reports(
 }
 
 /// One line of `trials.jsonl`: how one trial ended, also one that has no record.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct TrialLine<'a> {
     spec: &'a str,
     trial: &'a str,
@@ -56,7 +57,34 @@ struct TrialLine<'a> {
     detail: Option<&'a str>,
     /// Milliseconds of a warm run, when timed.
     warm_millis: Option<f64>,
-    record: Option<&'a Record>,
+    /// The rest is from the record that decided, which is in the spec's `records.jsonl`.
+    hit: Option<u64>,
+    sequence: Option<u64>,
+    #[serde(serialize_with = "number::option::serialize")]
+    used: Option<f64>,
+    times_floor: Option<&'a TimesFloor>,
+    #[serde(serialize_with = "number::option::serialize")]
+    max_abs: Option<f64>,
+    #[serde(serialize_with = "number::option::serialize")]
+    range_ratio: Option<f64>,
+    location: Option<&'a Location>,
+}
+
+impl<'a> TrialLine<'a> {
+    fn with(self, record: Option<&'a Record>) -> Self {
+        let Some(record) = record else { return self };
+        let difference = record.metrics.as_ref().and_then(|metrics| metrics.difference.as_ref());
+        Self {
+            hit: Some(record.hit),
+            sequence: Some(record.sequence),
+            used: difference.and_then(|difference| difference.used),
+            times_floor: difference.and_then(|difference| difference.times_floor.as_ref()),
+            max_abs: difference.map(|difference| difference.max_abs),
+            range_ratio: difference.map(|difference| difference.range_ratio),
+            location: record.location.as_ref(),
+            ..self
+        }
+    }
 }
 
 fn trials(run: &Collected) -> Result<String, serde_json::Error> {
@@ -69,7 +97,7 @@ fn trials(run: &Collected) -> Result<String, serde_json::Error> {
     for (spec, fate) in &run.specs {
         let line = |trial, status| {
             let spec = spec.id.as_str();
-            TrialLine { spec, trial, status, class: None, detail: None, warm_millis: None, record: None }
+            TrialLine { spec, trial, status, ..TrialLine::default() }
         };
         match fate {
             Fate::Ran(account) => {
@@ -79,9 +107,8 @@ fn trials(run: &Collected) -> Result<String, serde_json::Error> {
                         Verdict::NotGated(class) => ("ungated", *class, None),
                         Verdict::Failed { class, line, .. } => ("fail", Some(*class), Some(line.as_str())),
                     };
-                    let (record, warm_millis) = (ending.record.as_ref(), ending.warm_millis);
-                    let line = line(ending.name.as_str(), status);
-                    write(&TrialLine { class, detail, warm_millis, record, ..line })?;
+                    let line = line(ending.name.as_str(), status).with(ending.record.as_deref());
+                    write(&TrialLine { class, detail, warm_millis: ending.warm_millis, ..line })?;
                 }
             }
             Fate::Ignored(reason) => write(&TrialLine { detail: Some(reason), ..line("spec", "ignored") })?,

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::obstacle::Obstacle;
 use super::stats::{Compared, STATS, has_stats};
@@ -23,7 +24,7 @@ pub(crate) struct Ending {
     pub(crate) name: String,
     pub(crate) verdict: Verdict,
     /// The record that decided, if the checkpoint was met.
-    pub(crate) record: Option<Record>,
+    pub(crate) record: Option<Arc<Record>>,
     /// Where the actual was kept, if it was.
     pub(crate) actual: Option<PathBuf>,
     /// How long the stage takes once everything is warm, if the run was to be timed.
@@ -115,8 +116,8 @@ fn index(endings: &[Ending]) -> HashMap<String, usize> {
 
 fn endings(spec: &Spec, story: &Story) -> Vec<Ending> {
     let level = story.level().unwrap_or(spec.level);
-    let mut met: HashMap<&str, Vec<&Record>> = HashMap::new();
-    for record in story.records() {
+    let mut met: HashMap<&str, Vec<&Arc<Record>>> = HashMap::new();
+    for record in story.shared_records() {
         met.entry(&record.checkpoint).or_default().push(record);
     }
     let crash = story.crash();
@@ -149,11 +150,13 @@ fn endings(spec: &Spec, story: &Story) -> Vec<Ending> {
         };
         let deciding =
             records.iter().find(|record| record.verdict.status == Status::Fail).or(records.first());
-        let actual = deciding.map(|record| story.folder.actual(&record.checkpoint, record.hit));
+        // Only a failure's actual is kept, and looking for a file is slow where there are many.
+        let failing = deciding.filter(|record| record.verdict.status == Status::Fail);
+        let actual = failing.map(|record| story.folder.actual(&record.checkpoint, record.hit));
         let ending = Ending {
             name: checkpoint.name.clone(),
             verdict,
-            record: deciding.map(|record| (*record).clone()),
+            record: deciding.map(|record| Arc::clone(record)),
             actual: actual.filter(|path| path.is_file()),
             warm_millis: story.warm_millis(&checkpoint.name),
             audit_failed,
@@ -198,7 +201,7 @@ fn failed(class: Class, line: String) -> Verdict {
 }
 
 /// The verdict on a checkpoint that was met at least once.
-fn judged(checkpoint: &Checkpoint, records: &[&Record], story: &Story, crash: Option<&str>) -> Verdict {
+fn judged(checkpoint: &Checkpoint, records: &[&Arc<Record>], story: &Story, crash: Option<&str>) -> Verdict {
     let verdict =
         &records.iter().find(|record| record.verdict.status != Status::Pass).unwrap_or(&records[0]).verdict;
     let wanted = checkpoint.hits as usize;

@@ -68,34 +68,43 @@ pub(super) fn dtype_of(array: &Array) -> Dtype {
 pub(super) fn to_host(array: &Array) -> Result<Tensor, ArrayError> {
     let dtype = dtype_of(array);
     let shape: Vec<usize> = array.shape().iter().map(|&length| length as usize).collect();
-    let array = array.contiguous()?;
-    let bytes = match dtype {
+    array.eval()?;
+    let bytes = match bytes_of(array, dtype) {
+        // Only now: a second evaluation takes as long as a small stage does.
+        Err(AsSliceError::NotContiguous) => bytes_of(&array.contiguous()?, dtype)?,
+        bytes => bytes?,
+    };
+    Ok(Tensor::from_vec(dtype, shape, bytes)?)
+}
+
+/// The elements of an array that lies in row-major order.
+fn bytes_of(array: &Array, dtype: Dtype) -> Result<Vec<u8>, AsSliceError> {
+    fn plain<T: ArrayElement + Pod>(array: &Array) -> Result<Vec<u8>, AsSliceError> {
+        Ok(bytemuck::cast_slice(array.try_as_slice::<T>()?).to_vec())
+    }
+    match dtype {
         // MLX hands over no slice of an empty array.
-        _ if array.size() == 0 => {
-            array.eval()?;
-            Vec::new()
-        }
-        Dtype::Bool => array.try_as_slice::<bool>()?.iter().map(|&bit| u8::from(bit)).collect(),
-        Dtype::Uint8 => bytes_of::<u8>(&array)?,
-        Dtype::Uint16 => bytes_of::<u16>(&array)?,
-        Dtype::Uint32 => bytes_of::<u32>(&array)?,
-        Dtype::Uint64 => bytes_of::<u64>(&array)?,
-        Dtype::Int8 => bytes_of::<i8>(&array)?,
-        Dtype::Int16 => bytes_of::<i16>(&array)?,
-        Dtype::Int32 => bytes_of::<i32>(&array)?,
-        Dtype::Int64 => bytes_of::<i64>(&array)?,
-        Dtype::Float16 => bytes_of::<f16>(&array)?,
-        Dtype::Bfloat16 => bytes_of::<bf16>(&array)?,
-        Dtype::Float32 => bytes_of::<f32>(&array)?,
-        Dtype::Float64 => bytes_of::<f64>(&array)?,
-        Dtype::Complex64 => array
+        _ if array.size() == 0 => Ok(Vec::new()),
+        Dtype::Bool => Ok(array.try_as_slice::<bool>()?.iter().map(|&bit| u8::from(bit)).collect()),
+        Dtype::Uint8 => plain::<u8>(array),
+        Dtype::Uint16 => plain::<u16>(array),
+        Dtype::Uint32 => plain::<u32>(array),
+        Dtype::Uint64 => plain::<u64>(array),
+        Dtype::Int8 => plain::<i8>(array),
+        Dtype::Int16 => plain::<i16>(array),
+        Dtype::Int32 => plain::<i32>(array),
+        Dtype::Int64 => plain::<i64>(array),
+        Dtype::Float16 => plain::<f16>(array),
+        Dtype::Bfloat16 => plain::<bf16>(array),
+        Dtype::Float32 => plain::<f32>(array),
+        Dtype::Float64 => plain::<f64>(array),
+        Dtype::Complex64 => Ok(array
             .try_as_slice::<complex64>()?
             .iter()
             .flat_map(|value| [value.re, value.im].map(f32::to_ne_bytes))
             .flatten()
-            .collect(),
-    };
-    Ok(Tensor::from_vec(dtype, shape, bytes)?)
+            .collect()),
+    }
 }
 
 /// A new, evaluated array of the same elements, made on the calling thread.
@@ -125,10 +134,6 @@ pub(super) fn from_host(view: &TensorView<'_>) -> Result<Array, ArrayError> {
             Array::from_iter(values, &shape)
         }
     })
-}
-
-fn bytes_of<T: ArrayElement + Pod>(array: &Array) -> Result<Vec<u8>, ArrayError> {
-    Ok(bytemuck::cast_slice(array.try_as_slice::<T>()?).to_vec())
 }
 
 fn elements<T: Pod + Zeroable>(bytes: &[u8]) -> Vec<T> {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -17,7 +18,7 @@ use crate::record::Record;
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(crate) enum Line {
     /// A declared checkpoint was met.
-    Checkpoint(Box<Record>),
+    Checkpoint(Arc<Record>),
     /// A tap was met that the spec does not declare; each name once.
     Undeclared {
         /// The tap's full name.
@@ -32,6 +33,16 @@ pub(crate) enum Line {
     },
     /// The port came back. Its absence means that the worker did not live to see it.
     End(Box<End>),
+}
+
+impl Line {
+    /// Reads what a [`Writer`] wrote. Serde reads a tagged value twice, which counts where there are many records.
+    fn parse(text: &str) -> Result<Self, serde_json::Error> {
+        match text.starts_with(r#"{"kind":"checkpoint","#) {
+            true => serde_json::from_str(text).map(Self::Checkpoint),
+            false => serde_json::from_str(text),
+        }
+    }
 }
 
 /// What was known when the port came back.
@@ -209,11 +220,22 @@ impl Folder {
             Err(source) => return Err(FolderError::Read { path, source }),
         };
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-        whole
-            .lines()
-            .map(serde_json::from_str)
-            .collect::<Result<_, _>>()
-            .map_err(|source| FolderError::Parse { path, source })
+        let lines: Vec<&str> = whole.lines().collect();
+        let parse =
+            |lines: &[&str]| lines.iter().map(|line| Line::parse(line)).collect::<Result<Vec<_>, _>>();
+        // Reading thousands of records takes as long as a small forward pass.
+        let parsed = if lines.len() < 1000 {
+            parse(&lines)
+        } else {
+            let (first, second) = lines.split_at(lines.len() / 2);
+            std::thread::scope(|scope| {
+                let second = scope.spawn(|| parse(second));
+                let mut all = parse(first)?;
+                all.extend(second.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?);
+                Ok(all)
+            })
+        };
+        parsed.map_err(|source| FolderError::Parse { path, source })
     }
 }
 
@@ -235,21 +257,26 @@ pub(crate) fn lock(path: &Path) -> Result<File, FolderError> {
 pub(crate) struct Writer {
     path: PathBuf,
     file: File,
+    /// The line that is being written, kept for its room.
+    text: Vec<u8>,
 }
 
 impl Writer {
     pub(crate) fn create(folder: &Folder) -> Result<Self, FolderError> {
         let path = folder.file(RECORDS);
         let file = File::create(&path).map_err(|source| FolderError::Write { path: path.clone(), source })?;
-        Ok(Self { path, file })
+        Ok(Self { path, file, text: Vec::new() })
     }
 
     /// Appends one line in a single write, so that an abort right after cannot tear it.
     pub(crate) fn write(&mut self, line: &Line) -> Result<(), FolderError> {
-        let mut text = serde_json::to_vec(line)
+        self.text.clear();
+        serde_json::to_writer(&mut self.text, line)
             .map_err(|source| FolderError::Parse { path: self.path.clone(), source })?;
-        text.push(b'\n');
-        self.file.write_all(&text).map_err(|source| FolderError::Write { path: self.path.clone(), source })
+        self.text.push(b'\n');
+        self.file
+            .write_all(&self.text)
+            .map_err(|source| FolderError::Write { path: self.path.clone(), source })
     }
 }
 

@@ -1,6 +1,6 @@
 //! The verdict on one tap: which golden, made how into the port's shape and dtype, compared by which rule.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use mlx_rs::Array;
@@ -52,7 +52,8 @@ pub(super) struct Judge {
     index: HashMap<String, usize>,
     /// Lengths that named dims were first met with, and where.
     dims: HashMap<String, (usize, String)>,
-    /// Actuals that a later checkpoint is compared with.
+    /// Checkpoints that a later one is compared with, and what they held.
+    compared_with: HashSet<String>,
     kept: HashMap<String, Tensor>,
     inject: Inject,
 }
@@ -66,12 +67,15 @@ impl Judge {
             .filter(|(_, checkpoint)| checkpoint.level <= job.level)
             .map(|(index, checkpoint)| (checkpoint.name.clone(), index))
             .collect();
-        Self { spec, fixtures, index, dims: HashMap::new(), kept: HashMap::new(), inject: job.inject.clone() }
+        let compared_with =
+            spec.checkpoints.iter().filter_map(|checkpoint| checkpoint.against.clone()).collect();
+        let (dims, kept, inject) = (HashMap::new(), HashMap::new(), job.inject.clone());
+        Self { spec, fixtures, index, dims, compared_with, kept, inject }
     }
 
-    /// The checkpoint of that name, if the spec asks for it at the level of the run.
-    pub(super) fn checkpoint(&self, name: &str) -> Option<Checkpoint> {
-        self.index.get(name).map(|&index| self.spec.checkpoints[index].clone())
+    /// Where in the spec's list the checkpoint of that name is, if the spec asks for it at the level of the run.
+    pub(super) fn index(&self, name: &str) -> Option<usize> {
+        self.index.get(name).copied()
     }
 
     /// Compares what the tap of `checkpoint` held at its hit number `hit`, from 0.
@@ -91,7 +95,7 @@ impl Judge {
             judged.outcome = Outcome { class: Some(Class::Dtype), detail, ..judged.outcome };
         }
         let name = checkpoint.name.as_str();
-        if self.spec.checkpoints.iter().any(|other| other.against.as_deref() == Some(name)) {
+        if self.compared_with.contains(name) {
             self.kept.insert(hit_name(name, hit).into_owned(), actual.clone());
         }
         judged

@@ -46,7 +46,7 @@ fn watch(child: &mut Child, timeout: Duration) -> Exit {
             Ok(None) => std::thread::sleep(pause),
             Err(error) => return Exit::NotStarted(error.to_string()),
         }
-        pause = (pause * 2).min(Duration::from_millis(20));
+        pause = (pause * 2).min(Duration::from_millis(5));
     }
 }
 

@@ -9,7 +9,7 @@ use super::account::{Account, Ending, Verdict};
 use super::job::Inject;
 use crate::Class;
 use crate::golden::{FixtureSet, Role};
-use crate::spec::Spec;
+use crate::spec::{RESERVED, Spec};
 
 /// How many growths of a drift are named.
 const GROWTHS: usize = 3;
@@ -66,7 +66,7 @@ pub(crate) fn locate(
     fixtures: Option<&FixtureSet>,
 ) -> Finding {
     debug_assert_eq!(local.story.inject(), Inject::All);
-    let met: Vec<&Ending> = local.endings.iter().filter(|e| spec.checkpoint(&e.name).is_some()).collect();
+    let met: Vec<&Ending> = local.endings.iter().filter(|e| !RESERVED.contains(&e.name.as_str())).collect();
     let Some(first) = met.iter().position(|ending| wrong(ending).is_some()) else {
         return match met.iter().find(|ending| matches!(ending.verdict, Verdict::Failed { .. })) {
             Some(unjudged) => Finding::Unknown(unjudged.name.clone()),

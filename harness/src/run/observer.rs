@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 use std::panic::Location;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use mlx_parity_tap::Driver;
 use mlx_rs::{Array, error::Exception, memory};
@@ -21,7 +22,7 @@ use crate::tensor::{Tensor, write_npy};
 
 /// The driver of one run.
 pub(super) struct Observer {
-    spec: String,
+    spec: Rc<Spec>,
     judge: Judge,
     folder: Folder,
     log: Rc<RefCell<Log>>,
@@ -69,8 +70,8 @@ impl Observer {
             names.iter().filter_map(|name| Some((name.clone(), spec.checkpoint(name)?.hits.into()))).collect()
         });
         Ok(Self {
-            spec: spec.id.clone(),
-            judge: Judge::new(spec, fixtures, job),
+            judge: Judge::new(Rc::clone(&spec), fixtures, job),
+            spec,
             folder: job.folder.clone(),
             log: Rc::new(RefCell::new(log)),
             hits: HashMap::new(),
@@ -96,19 +97,21 @@ impl Observer {
         let count = self.hits.entry(name.to_owned()).or_insert(0);
         let hit = *count;
         *count += 1;
-        let Some(checkpoint) = self.judge.checkpoint(name) else {
+        let Some(index) = self.judge.index(name) else {
             self.note_undeclared(name)?;
             return Ok(array);
         };
+        let spec = Rc::clone(&self.spec);
+        let checkpoint = &spec.checkpoints[index];
         array.eval().map_err(|error| in_transform(name, error))?;
         let millis = self.clock.millis();
         let actual = to_host(&array).map_err(|error| Exception::custom(format!("tap `{name}`: {error}")))?;
         let Judged { outcome, expected, floor, injected, sequence } =
-            self.judge.judge(&checkpoint, hit, &actual);
+            self.judge.judge(checkpoint, hit, &actual);
         let record = Record {
             schema: SCHEMA,
-            spec: self.spec.clone(),
-            checkpoint: checkpoint.name,
+            spec: spec.id.clone(),
+            checkpoint: checkpoint.name.clone(),
             hit,
             sequence: self.sequence,
             level: checkpoint.level.into(),
@@ -116,7 +119,7 @@ impl Observer {
             verdict: Verdict::of(&outcome, checkpoint.gated),
             expected,
             actual: Some((&actual.view()).into()),
-            gate: checkpoint.gate,
+            gate: checkpoint.gate.clone(),
             floor,
             metrics: outcome.metrics,
             location: Some(record::Location { file: place.file().to_owned(), line: place.line() }),
@@ -129,7 +132,7 @@ impl Observer {
         if record.verdict.status == Status::Fail {
             self.keep(&record, &actual);
         }
-        self.write(&Line::Checkpoint(Box::new(record)))?;
+        self.write(&Line::Checkpoint(Arc::new(record)))?;
         self.note_order(name, sequence)?;
         self.stop_if_done(name, hit + 1)?;
         // What we did here is not the port's time.

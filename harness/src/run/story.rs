@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
+use std::sync::Arc;
 
 use super::account::teller;
 use super::environment::{ENVIRONMENT, Environment};
@@ -83,8 +84,13 @@ impl Story {
 
     /// The records of the checkpoints that were met, in the order of the run.
     pub(crate) fn records(&self) -> impl Iterator<Item = &Record> {
+        self.shared_records().map(|record| &**record)
+    }
+
+    /// The same, to be kept.
+    pub(super) fn shared_records(&self) -> impl Iterator<Item = &Arc<Record>> {
         self.lines.iter().filter_map(|line| match line {
-            Line::Checkpoint(record) => Some(&**record),
+            Line::Checkpoint(record) => Some(record),
             _ => None,
         })
     }

@@ -12,7 +12,7 @@ use super::model::{Packing, Reference, Spec, Weights};
 use super::policy::Policies;
 use super::problem::{Place, Problem, SpecError, quoted};
 use super::words::Device;
-use super::yaml;
+use super::yaml::{self, Keys};
 use crate::near::did_you_mean;
 use crate::tensor::Dtype;
 
@@ -26,14 +26,17 @@ pub fn parse_spec(id: &str, path: &Path, source: &str, policies: &Policies) -> R
         problems,
         source: source.to_owned(),
     };
-    let node = yaml::parse(source).map_err(|problem| fail(vec![problem]))?;
-    let mut reader = Reader::new(source);
-    let spec = SpecFile::decode(&node, &mut reader)
-        .map(|file| check_spec(id, path, &file, &node.place, policies, &mut reader));
-    match spec {
-        Some(spec) if reader.problems.is_empty() => Ok(spec),
-        _ => Err(fail(reader.sorted())),
-    }
+    let read = |keys| {
+        let node = yaml::parse(source, keys).map_err(|problem| vec![problem])?;
+        let mut reader = Reader::new(source);
+        let spec = SpecFile::decode(&node, &mut reader)
+            .map(|file| check_spec(id, path, &file, &node.place, policies, &mut reader));
+        match spec {
+            Some(spec) if reader.problems.is_empty() => Ok(spec),
+            _ => Err(reader.sorted()),
+        }
+    };
+    read(Keys::Unplaced).or_else(|_| read(Keys::Placed)).map_err(fail)
 }
 
 impl Reader<'_> {

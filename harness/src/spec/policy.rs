@@ -97,7 +97,7 @@ impl Policies {
 type Read = (BTreeMap<String, Policy>, BTreeMap<Dtype, String>);
 
 fn parse(source: &str) -> Result<Read, Vec<super::Problem>> {
-    let node = yaml::parse(source).map_err(|problem| vec![problem])?;
+    let node = yaml::parse(source, yaml::Keys::Placed).map_err(|problem| vec![problem])?;
     let mut reader = Reader::new(source);
     let file = PolicyFile::decode(&node, &mut reader);
     let read = file.map(|file| check(&file, &mut reader)).unwrap_or_default();
