@@ -92,7 +92,11 @@ pub(super) fn changes(old: Option<&FixtureSet>, new: &FixtureSet) -> Changes {
     for entry in before.iter().filter(|entry| !after.iter().any(|other| same_tensor(entry, other))) {
         changes.rows.push(row(old, Some(entry), new, None));
     }
-    changes.rows.sort_by(|a, b| a.kind().cmp(&b.kind()).then(b.distance().total_cmp(&a.distance())));
+    changes.rows.sort_by(|a, b| {
+        let far = b.distance().total_cmp(&a.distance());
+        // What is only in one of the sets is no distance away: goldens come first there, in their own order.
+        a.kind().cmp(&b.kind()).then(far).then(a.role.cmp(&b.role))
+    });
     changes.told_otherwise =
         old.map(|old| told_otherwise(old.manifest(), new.manifest())).unwrap_or_default();
     changes

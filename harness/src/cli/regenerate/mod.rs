@@ -197,7 +197,8 @@ fn regenerate(
     let mut words = vec![format!("{replaced} replaced"), format!("{current} current")];
     words.extend((kept > 0).then(|| format!("{kept} kept as they were")));
     words.extend((failed > 0).then(|| format!("{failed} failed")));
-    say(&format!("{}; next: `cargo xtask parity`\n", words.join(", ")));
+    let next = if replaced > 0 { "; next: `cargo xtask parity`" } else { "" };
+    say(&format!("{}{next}\n", words.join(", ")));
     Ok(if failed + kept == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -283,7 +284,10 @@ fn tell(set: &str, error: &RegenerateError) {
 }
 
 fn show(set: &Set, new: &Made, changes: &Changes, wrong: &[(&str, String)], full: bool) {
-    let why = wrong.iter().find(|(name, _)| *name == set.folder).map(|(_, why)| format!(": {why}"));
+    let why = wrong.iter().find(|(name, _)| *name == set.folder).map(|(_, why)| {
+        // The command that it ends with is the one that is running.
+        format!(": {}", why.split("; run `cargo xtask regenerate-fixtures").next().unwrap_or(why))
+    });
     let mut text = format!("\n{}{}\n", set.folder, why.unwrap_or_default());
     for remark in new.report.remarks() {
         text += &format!("  {remark}\n");
