@@ -15,6 +15,7 @@
 mod ask;
 mod bisect;
 mod cargo;
+mod doctor;
 mod lint;
 mod list;
 mod parity;
@@ -68,6 +69,8 @@ enum Command {
     Bisect(bisect::Arguments),
     /// Run references and replace the fixtures that are missing, stale or broken
     RegenerateFixtures(regenerate::Arguments),
+    /// Say what this machine and checkout have and lack, and how to mend it
+    Doctor(doctor::Arguments),
     /// Check specs, policies, the schema and fixtures without running anything
     Lint(lint::Arguments),
     /// Show what would run: as a tree, as names, as JSON
@@ -130,6 +133,7 @@ fn run(project: &Project) -> ExitCode {
         Command::Report(arguments) => report::run(project, &arguments),
         Command::Bisect(arguments) => bisect::run(project, &arguments),
         Command::RegenerateFixtures(arguments) => regenerate::run(project, &arguments),
+        Command::Doctor(arguments) => doctor::run(project, &arguments),
         Command::Lint(arguments) => lint::run(project, &arguments),
         Command::List(arguments) => list::run(project, &arguments),
         Command::Weights(arguments) => weights::run(project, &arguments),

@@ -66,6 +66,8 @@ struct Facts {
     version: (u32, u32),
     libc: (String, String),
     pip: Option<String>,
+    #[serde(default)]
+    executable: Option<String>,
 }
 
 const FACTS: &str = "import json, platform, sys
@@ -74,7 +76,8 @@ try:
     has = pip.__version__
 except Exception:
     has = None
-print(json.dumps({'version': sys.version_info[:2], 'libc': platform.libc_ver(), 'pip': has}))";
+print(json.dumps({'version': sys.version_info[:2], 'libc': platform.libc_ver(), 'pip': has,
+    'executable': sys.executable}))";
 
 impl Python {
     /// `$PARITY_PYTHON`, or else `python3`, if it is new enough and has pip.
@@ -104,6 +107,11 @@ impl Python {
     /// As it was named, or found on the path.
     pub(crate) fn program(&self) -> &OsStr {
         &self.program
+    }
+
+    /// Where it is, as it says itself.
+    pub(crate) fn place(&self) -> String {
+        self.facts.executable.clone().unwrap_or_else(|| self.program.to_string_lossy().into_owned())
     }
 
     /// The major and minor version, e.g. `3.11`.
@@ -173,6 +181,20 @@ impl Python {
         self.installed(project, &text, "the exporter's packages")
     }
 
+    /// Whether [`Python::packages`] would have nothing to fetch.
+    pub(crate) fn has_packages(&self, project: &Project, requirements: &Path) -> Result<bool, PythonError> {
+        let text = fs::read(requirements)
+            .map_err(|source| PythonError::Read { path: requirements.to_owned(), source })?;
+        Ok(self.folder_of(project, &text).is_dir())
+    }
+
+    /// Where the packages that `requirements` pins are, once they are there.
+    pub(crate) fn folder_of(&self, project: &Project, requirements: &[u8]) -> PathBuf {
+        let mut hasher = Sha256::new_with_prefix(self.version());
+        hasher.update(requirements);
+        project.private_folder().join("python").join(&hex(&hasher.finalize())[..12])
+    }
+
     /// The folder with exactly the packages that `requirements` pins, which are fetched unless they are there.
     pub(crate) fn installed(
         &self,
@@ -185,9 +207,7 @@ impl Python {
             move |source| PythonError::Write { path, source }
         };
         let home = project.private_folder().join("python");
-        let mut hasher = Sha256::new_with_prefix(self.version());
-        hasher.update(requirements);
-        let folder = home.join(&hex(&hasher.finalize())[..12]);
+        let folder = self.folder_of(project, requirements);
         if folder.is_dir() {
             return Ok(folder);
         }

@@ -1,5 +1,6 @@
 //! Which environment a script says it needs, and which there are.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -41,17 +42,79 @@ fn declared(text: &str) -> Result<Option<String>, (usize, String, String)> {
 
 /// The groups that a project of references has, in order of their names.
 pub(crate) fn groups(folder: &Path) -> Result<Vec<String>, ReferencesError> {
-    #[derive(Deserialize)]
-    struct Project {
-        #[serde(default, rename = "dependency-groups")]
-        groups: std::collections::BTreeMap<String, toml::Value>,
+    Ok(Manifest::read(folder)?.groups.into_keys().collect())
+}
+
+/// The packages that a project names for a group, those for every group first; without what they need themselves.
+pub(crate) fn declared_packages(folder: &Path, group: Option<&str>) -> Result<Vec<String>, ReferencesError> {
+    let manifest = Manifest::read(folder)?;
+    let mut found: Vec<String> =
+        manifest.project.dependencies.iter().filter_map(|text| package(text)).collect();
+    let mut open: Vec<&str> = group.into_iter().collect();
+    let mut seen = BTreeSet::new();
+    while let Some(group) = open.pop() {
+        if !seen.insert(group) {
+            continue;
+        }
+        for entry in manifest.groups.get(group).into_iter().flatten() {
+            match entry {
+                Entry::Package(text) => found.extend(package(text)),
+                Entry::Include { group } => open.push(group),
+            }
+        }
     }
-    let path = folder.join("pyproject.toml");
-    let text =
-        fs::read_to_string(&path).map_err(|source| ReferencesError::Read { path: path.clone(), source })?;
-    let project: Project =
-        toml::from_str(&text).map_err(|source| ReferencesError::Toml { path, source: Box::new(source) })?;
-    Ok(project.groups.into_keys().collect())
+    let mut unique = Vec::new();
+    found.into_iter().for_each(|name| {
+        if !unique.contains(&name) {
+            unique.push(name)
+        }
+    });
+    Ok(unique)
+}
+
+/// What is read of a project of references.
+#[derive(Deserialize)]
+struct Manifest {
+    #[serde(default)]
+    project: Project,
+    #[serde(default, rename = "dependency-groups")]
+    groups: BTreeMap<String, Vec<Entry>>,
+}
+
+#[derive(Default, Deserialize)]
+struct Project {
+    #[serde(default)]
+    dependencies: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Entry {
+    Package(String),
+    Include {
+        #[serde(rename = "include-group")]
+        group: String,
+    },
+}
+
+impl Manifest {
+    fn read(folder: &Path) -> Result<Self, ReferencesError> {
+        let path = folder.join("pyproject.toml");
+        let text = fs::read_to_string(&path)
+            .map_err(|source| ReferencesError::Read { path: path.clone(), source })?;
+        toml::from_str(&text).map_err(|source| ReferencesError::Toml { path, source: Box::new(source) })
+    }
+}
+
+/// The name in a requirement, unless it is for another system.
+fn package(requirement: &str) -> Option<String> {
+    let (wanted, marker) = requirement.split_once(';').unwrap_or((requirement, ""));
+    let system = if cfg!(target_os = "macos") { "darwin" } else { "linux" };
+    if marker.contains("sys_platform ==") && !marker.contains(&format!("'{system}'")) {
+        return None;
+    }
+    let end = wanted.find(|c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c)).unwrap_or(wanted.len());
+    (end > 0).then(|| wanted[..end].to_owned())
 }
 
 #[cfg(test)]
@@ -80,5 +143,23 @@ mod tests {
             assert_eq!(found, line);
             assert!(said.contains(words), "{said}");
         }
+    }
+
+    #[test]
+    fn packages_come_with_the_groups_that_a_group_includes() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = r#"
+            [project]
+            dependencies = ["parity-export"]
+            [dependency-groups]
+            numpy = ["numpy==2.4.6", "ml-dtypes>=0.6"]
+            mlx = [{ include-group = "numpy" }, "mlx[cpu]==0.32.2; sys_platform == 'linux'", "mlx==0.32.2; sys_platform == 'darwin'",
+                   "never; sys_platform == 'win32'"]
+        "#;
+        fs::write(folder.path().join("pyproject.toml"), text).unwrap();
+        assert_eq!(groups(folder.path()).unwrap(), ["mlx", "numpy"]);
+        assert_eq!(declared_packages(folder.path(), None).unwrap(), ["parity-export"]);
+        let found = declared_packages(folder.path(), Some("mlx")).unwrap();
+        assert_eq!(found, ["parity-export", "mlx", "numpy", "ml-dtypes"]);
     }
 }

@@ -14,7 +14,7 @@ use std::process::Command;
 
 use sha2::{Digest, Sha256};
 
-pub(crate) use declared::environment_of;
+pub(crate) use declared::{declared_packages, environment_of, groups};
 pub(crate) use error::ReferencesError;
 pub(crate) use uv::Uv;
 
@@ -47,6 +47,11 @@ pub(crate) struct Runner {
 }
 
 impl Runner {
+    /// Whether a lock says all that scripts can import.
+    pub(crate) fn is_locked(&self) -> bool {
+        self.locked
+    }
+
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         let mut paths = self.paths.clone();
@@ -80,7 +85,7 @@ impl<'a> Environments<'a> {
         };
         let group = environment_of(script)?;
         if let Some(group) = &group {
-            let known = declared::groups(&folder)?;
+            let known = groups(&folder)?;
             if !known.contains(group) {
                 let (script, found) = (script.to_owned(), group.clone());
                 return Err(ReferencesError::UnknownGroup { script, found, known: known.join("`, `") });
@@ -96,15 +101,9 @@ impl<'a> Environments<'a> {
     /// The environment of a group, in step with the lock.
     fn lock_in(&self, folder: &Path, group: Option<&str>) -> Result<Runner, ReferencesError> {
         let environment = environment_folder(self.project, group);
-        let python = environment.join("bin/python");
-        let runner = Runner {
-            program: python.clone().into(),
-            paths: self.project.exporter_folder().map(Path::to_owned).into_iter().collect(),
-            locked: true,
-        };
-        let stamp = environment.with_extension("stamp");
+        let runner = runner(self.project, &environment);
         let wanted = digest(folder)?;
-        if is_current(&python, &stamp, &wanted) {
+        if is_current(&environment, &wanted) {
             return Ok(runner);
         }
         let home = environment.parent().unwrap_or(&environment);
@@ -118,6 +117,7 @@ impl<'a> Environments<'a> {
         let steps =
             Steps::start(format_args!("making the environment{name} for references with {}", uv.name()));
         steps.step("install what the lock has", || sync.run())?;
+        let stamp = stamp(&environment);
         fs::write(&stamp, wanted).map_err(|source| ReferencesError::Write { path: stamp, source })?;
         Ok(runner)
     }
@@ -150,7 +150,7 @@ impl<'a> Environments<'a> {
 }
 
 /// Where the environment of a group is made.
-pub(crate) fn environment_folder(project: &Project, group: Option<&str>) -> PathBuf {
+fn environment_folder(project: &Project, group: Option<&str>) -> PathBuf {
     let home = project.private_folder().join("references");
     match group {
         Some(group) => home.join("groups").join(group),
@@ -158,16 +158,35 @@ pub(crate) fn environment_folder(project: &Project, group: Option<&str>) -> Path
     }
 }
 
-/// Whether an environment is there and was made from the lock as it is now.
-pub(crate) fn is_made(project: &Project, folder: &Path, group: Option<&str>) -> bool {
+/// The environment of a group as it is, whether or not it is in step with the lock; none if it was never made.
+pub(crate) fn made(project: &Project, group: Option<&str>) -> Option<Runner> {
     let environment = environment_folder(project, group);
-    digest(folder).is_ok_and(|wanted| {
-        is_current(&environment.join("bin/python"), &environment.with_extension("stamp"), &wanted)
-    })
+    environment.join("bin/python").exists().then(|| runner(project, &environment))
 }
 
-fn is_current(python: &Path, stamp: &Path, wanted: &str) -> bool {
-    python.exists() && fs::read_to_string(stamp).is_ok_and(|found| found == wanted)
+/// Whether an environment is there and was made from the lock in `folder` as it is now.
+pub(crate) fn is_made(project: &Project, folder: &Path, group: Option<&str>) -> bool {
+    digest(folder).is_ok_and(|wanted| is_current(&environment_folder(project, group), &wanted))
+}
+
+fn runner(project: &Project, environment: &Path) -> Runner {
+    Runner {
+        program: environment.join("bin/python").into(),
+        paths: project.exporter_folder().map(Path::to_owned).into_iter().collect(),
+        locked: true,
+    }
+}
+
+fn is_current(environment: &Path, wanted: &str) -> bool {
+    environment.join("bin/python").exists()
+        && fs::read_to_string(stamp(environment)).is_ok_and(|found| found == wanted)
+}
+
+/// What an environment was made from, written when it is finished.
+fn stamp(environment: &Path) -> PathBuf {
+    let mut name = environment.file_name().unwrap_or_default().to_owned();
+    name.push(".stamp");
+    environment.with_file_name(name)
 }
 
 /// A digest of all that an environment is made from.
@@ -192,4 +211,15 @@ fn machine(project: &Project) -> Result<Runner, ReferencesError> {
         }
     }
     Ok(Runner { program: python.program().to_owned(), paths, locked: false })
+}
+
+/// What scripts run with where nothing is locked; none if its packages are still to be fetched.
+pub(crate) fn on_machine(project: &Project) -> Result<Option<Runner>, ReferencesError> {
+    let requirements = project.exporter_folder().map(|exporter| exporter.join("requirements-test.txt"));
+    if let Some(requirements) = requirements.filter(|path| path.is_file())
+        && !Python::find()?.has_packages(project, &requirements)?
+    {
+        return Ok(None);
+    }
+    machine(project).map(Some)
 }

@@ -43,6 +43,12 @@ impl Uv {
         ((parts.next()?, parts.next()?) >= OLDEST).then_some(uv)
     }
 
+    /// The pinned uv, if it was fetched before.
+    pub(crate) fn fetched(project: &Project) -> Option<Self> {
+        let folder = Python::find().ok()?.folder_of(project, PINNED.as_bytes());
+        Self::named(folder.join("bin/uv").into()).ok()
+    }
+
     fn named(program: OsString) -> std::io::Result<Self> {
         let output = Command::new(&program).arg("--version").output()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -71,7 +71,7 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
     let (spec_root, fixture_root) = (project.spec_root(), project.fixture_root());
     let found = Specs::load(&spec_root);
     let sets = plan(&found, &spec_root, &fixture_root, &arguments.specs)?;
-    let wrong = wrong(project, &sets);
+    let wrong = not_current(project, &sets);
     if arguments.check {
         for (set, problem) in &wrong {
             say(&format!("{set}: {problem}\n"));
@@ -92,7 +92,7 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
     }
     let workplace = Workplace::enter(&fixture_root)?;
     // Somebody else may have replaced sets while we waited, or old ones have been put back.
-    let wrong = self::wrong(project, &sets);
+    let wrong = not_current(project, &sets);
     let is_due = |set: &&Set| arguments.force || wrong.iter().any(|(name, _)| *name == set.folder);
     let due: Vec<&Set> = sets.iter().filter(is_due).collect();
     if due.is_empty() {
@@ -102,7 +102,7 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
 }
 
 /// What is wrong with each set that is not current, by its folder.
-fn wrong<'a>(project: &Project, sets: &[Set<'a>]) -> Vec<(&'a str, String)> {
+pub(crate) fn not_current<'a>(project: &Project, sets: &[Set<'a>]) -> Vec<(&'a str, String)> {
     let mut memory = ChecksumMemory::load(Out::of(project.root()).checksums());
     let mut wrong = Vec::new();
     for set in sets {
