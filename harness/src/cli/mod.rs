@@ -18,6 +18,7 @@ mod cargo;
 mod doctor;
 mod lint;
 mod list;
+mod new_spec;
 mod parity;
 mod project;
 mod python;
@@ -71,6 +72,8 @@ enum Command {
     RegenerateFixtures(regenerate::Arguments),
     /// Say what this machine and checkout have and lack, and how to mend it
     Doctor(doctor::Arguments),
+    /// Write a spec, its reference script and its port from a template, to be filled in
+    NewSpec(new_spec::Arguments),
     /// Check specs, policies, the schema and fixtures without running anything
     Lint(lint::Arguments),
     /// Show what would run: as a tree, as names, as JSON
@@ -101,6 +104,8 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Regenerate(#[from] regenerate::RegenerateError),
     #[error(transparent)]
+    NewSpec(#[from] new_spec::NewSpecError),
+    #[error(transparent)]
     Weights(#[from] weights::WeightsError),
 }
 
@@ -114,6 +119,7 @@ impl CliError {
             Self::Report(error) => Some(error.next()),
             Self::Bisect(error) => error.next(),
             Self::Regenerate(error) => error.next(),
+            Self::NewSpec(error) => error.next(),
             Self::Weights(error) => error.next(),
         }
     }
@@ -134,6 +140,7 @@ fn run(project: &Project) -> ExitCode {
         Command::Bisect(arguments) => bisect::run(project, &arguments),
         Command::RegenerateFixtures(arguments) => regenerate::run(project, &arguments),
         Command::Doctor(arguments) => doctor::run(project, &arguments),
+        Command::NewSpec(arguments) => new_spec::run(project, &arguments),
         Command::Lint(arguments) => lint::run(project, &arguments),
         Command::List(arguments) => list::run(project, &arguments),
         Command::Weights(arguments) => weights::run(project, &arguments),

@@ -86,7 +86,7 @@ impl RegenerateError {
                 "see that the script ends in `parity_export.main(reference)`".into()
             }
             Self::Script { .. } | Self::Unusable { .. } => {
-                "mend the script, then run the command again; the old fixtures are still there".into()
+                "mend the script, then run the command again; what was there is untouched".into()
             }
             Self::Refused { .. } => {
                 "mend the script, or accept a finding with its reason: `rec.accept(kind, name, why=…)`".into()
