@@ -102,10 +102,10 @@ impl Names {
 }
 
 /// The file of a model's module with these components, unless the model has one.
-pub(super) fn module(project: &Project, all: &[Names]) -> Option<(PathBuf, String)> {
-    let first = all.first().filter(|first| !first.has_module(project))?;
+pub(super) fn module(project: &Project, all: &[(Names, Template)]) -> Option<(PathBuf, String)> {
+    let (first, _) = all.first().filter(|(first, _)| !first.has_module(project))?;
     let mut components: Vec<String> =
-        all.iter().map(|names| format!("pub mod {};\n", names.component)).collect();
+        all.iter().map(|(names, _)| format!("pub mod {};\n", names.component)).collect();
     components.sort();
     Some((
         first.module(),
@@ -155,8 +155,8 @@ pub(super) fn write(project: &Project, path: &Path, text: &str) -> Result<(), Ne
 }
 
 /// What a person does next, with the lines to add.
-pub(super) fn left_to_do(project: &Project, all: &[Names]) -> String {
-    let Some(first) = all.first() else { return String::new() };
+pub(super) fn left_to_do(project: &Project, all: &[(Names, Template)]) -> String {
+    let Some((first, _)) = all.first() else { return String::new() };
     let mut text = String::from("\nleft to do:\n");
     let mut step = 0;
     let mut line = |what: String| {
@@ -170,7 +170,7 @@ pub(super) fn left_to_do(project: &Project, all: &[Names]) -> String {
     {
         line(format!("add to `{}`: `{module}`", lib.display()));
     }
-    for names in all {
+    for (names, template) in all {
         let (model, component) = (&names.model, &names.component);
         let own = format!("pub mod {component};");
         let file = names.module();
@@ -178,13 +178,8 @@ pub(super) fn left_to_do(project: &Project, all: &[Names]) -> String {
         if !found.lines().any(|line| line.trim() == own) {
             line(format!("add to `{}`: `{own}`", file.display()));
         }
-        line(format!(
-            "register the port with the suite in `{}`:\n\n         .port(\"{model}::{component}\", |run| {{\n             \
-             let mut port = {model}::{component}::Port::new()?;\n             \
-             // run.weights()?.load_into(&mut port)?;     and run.params()? for the spec's params\n             \
-             port.forward(&[/* run.input(\"…\")? */])?;\n             Ok(())\n         }})\n",
-            suite(project)
-        ));
+        let registered = registration(names, template);
+        line(format!("register the port with the suite in `{}`:\n\n{registered}", suite(project)));
         line(format!(
             "fill in `{}`, then run `cargo xtask regenerate-fixtures {model}/{component}`",
             names.script.display()
@@ -195,6 +190,26 @@ pub(super) fn left_to_do(project: &Project, all: &[Names]) -> String {
         ));
     }
     text
+}
+
+/// The call that registers the port, with the inputs and weights that its spec has.
+fn registration(names: &Names, template: &Template) -> String {
+    let (spec, _) = template.texts();
+    let inputs =
+        spec.lines().find_map(|line| line.strip_prefix("inputs: [")?.strip_suffix(']')).unwrap_or_default();
+    let inputs: Vec<String> = inputs.split(", ").map(|input| format!("run.input(\"{input}\")?")).collect();
+    let weights = if spec.lines().any(|line| line.starts_with("weights:")) {
+        "             run.weights()?.load_into(&mut port)?;\n"
+    } else {
+        ""
+    };
+    let (model, component) = (&names.model, &names.component);
+    format!(
+        "         .port(\"{model}::{component}\", |run| {{\n             \
+         let mut port = {model}::{component}::Port::new()?;    // run.params()? has the spec's params\n\
+         {weights}             port.forward(&[{}])?;\n             Ok(())\n         }})\n",
+        inputs.join(", ")
+    )
 }
 
 /// Where the suite most likely is.

@@ -93,7 +93,7 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
     for (id, template) in &wanted {
         let names = Names::new(project, id, arguments.port_dir.as_deref(), arguments.script_dir.as_deref())?;
         planned.extend(names.files(project, *template));
-        all.push(names);
+        all.push((names, *template));
     }
     planned.extend(files::module(project, &all));
     // Everything is known to be free before anything is written.
