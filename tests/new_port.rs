@@ -1,7 +1,5 @@
 //! The port that `cargo xtask new-spec` writes compiles, and says what to fill in.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
-
 #[path = "../harness/src/cli/new_spec/templates/port.rs"]
 #[allow(unreachable_pub, reason = "in a port's own crate it is reached")]
 mod port;
