@@ -299,6 +299,21 @@ fn processes_of_one_nextest_run_share_one_worker() {
 }
 
 #[test]
+fn what_a_crash_left_unmet_is_told_after_what_was_met() {
+    let project = Project::with_port("error");
+    let spec = "parity-specs/gated_mlp/block.yaml";
+    project.edit(spec, "checkpoints:\n", "checkpoints:\n  - {name: out, dtype: float32, policy: fp32}\n");
+    project.edit(
+        spec,
+        "\n  - {name: out, dtype: float32, shape: [1, tokens, dim], stage: residual, policy: fp32}",
+        "",
+    );
+    let ran = project.run(&[]);
+    let at = |line: &str| ran.said.find(line).unwrap_or_else(|| panic!("no `{line}` in\n{}", ran.said));
+    assert!(at("ok        gated") < at("crash     out"), "{}", ran.said);
+}
+
+#[test]
 fn a_crash_is_repeated_by_a_retry_only() {
     let project = Project::with_port("crash_once");
     project.as_nextest("out", "one", "1").is_red(&["SIGABRT"]);

@@ -134,7 +134,7 @@ class Rules:
         for rule in self.rules:
             if rule.fits.fullmatch(point):
                 return rule.target not in (None, False)
-            if rule.target and "." in rule.pattern and matcher(rule.pattern.rsplit(".", 1)[0]).fullmatch(point):
+            if rule.target and any(matcher(owner).fullmatch(point) for owner in _owners(rule.pattern)):
                 return True
         return False
 
@@ -153,3 +153,9 @@ class Rules:
                 out.append(parts[index])
                 index += 1
         return ".".join(part for part in out if part)
+
+
+def _owners(pattern: str) -> list[str]:
+    """The points whose leaf a name may be: `blocks.0` for `blocks.0.1`, and for `blocks.0.input.cache.1`."""
+    owners = [pattern.rsplit(".", 1)[0]] if "." in pattern else []
+    return owners + [pattern.rpartition(".input.")[0]] * (".input." in pattern)

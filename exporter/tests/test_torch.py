@@ -158,6 +158,15 @@ def test_inputs_of_modules_are_named_by_their_parameter(export: Any) -> None:
 
     assert list(export(called).goldens) == ["root.input.x", "root.input.scale", "proj.in"]
 
+    def by_name(rec: Any) -> None:
+        block = rec.weights(Block(8).eval(), vary=0.1)
+        x = rec.input("x", torch.randn(1, 5, 8))
+        scale = rec.input("scale", torch.randn(5))
+        rec.hook(block, {"root.input.scale": "scaled_by", "proj.input": "proj.in"}, at="input")
+        block(x, scale=scale)
+
+    assert list(export(by_name).goldens) == ["scaled_by", "proj.in"]
+
 
 def helper(x: Any) -> Any:
     return torch.exp(x), x + 1

@@ -1,11 +1,20 @@
 //! The bundled ports with mistakes that people make, each through config, weights or a wrapped call. `mistakes.rs` runs
 //! this suite on each of them and expects the first red checkpoint and its class.
 
+mod flow_match;
+mod flux;
+mod flux_text;
 mod gated_mlp;
+mod qwen3;
+mod qwen_image;
 
 use std::process::ExitCode;
 
 use mlx_parity::Suite;
+
+/// Each adds the ports of its model.
+const MODELS: &[fn(Suite) -> Suite] =
+    &[flow_match::ports, flux::ports, flux_text::ports, gated_mlp::ports, qwen3::ports, qwen_image::ports];
 
 fn main() -> ExitCode {
     let Some(root) = std::env::var_os("MISTAKEN_ROOT") else {
@@ -13,5 +22,5 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     };
     let suite = Suite::new(root, "parity-specs", "fixtures");
-    [gated_mlp::ports].iter().fold(suite, |suite, ports| ports(suite)).main()
+    MODELS.iter().fold(suite, |suite, ports| ports(suite)).main()
 }

@@ -123,11 +123,12 @@ impl Totals {
     }
 
     fn push_carefully<T: Element>(&mut self, expected: &[T], actual: &[T]) {
-        push_side(&mut self.ordered.alone[0], &mut self.tally.expected, expected);
-        push_side(&mut self.ordered.alone[1], &mut self.tally.actual, actual);
         let tally = &mut self.tally;
+        let (finite, counted_before) = (tally.finite, tally.counted);
         let mut distances = Sum::default();
         for (&e, &a) in expected.iter().zip(actual) {
+            tally.expected.add(e);
+            tally.actual.add(a);
             tally.equal += u64::from(e == a);
             if e.kind() != Kind::Finite || a.kind() != Kind::Finite {
                 continue;
@@ -143,6 +144,26 @@ impl Totals {
             }
         }
         self.ordered.distances.merge(distances);
+        let n = expected.len() as u64;
+        // Nearly always every pair counts, and each side by itself is what it is in pairs.
+        let whole = T::PARTS == 1
+            && tally.finite - finite == n
+            && tally.counted - counted_before == n
+            && actual.iter().all(|a| a.magnitude() < HUGE);
+        if whole {
+            let errors = expected.iter().zip(actual).map(|(e, a)| a.number() - e.number());
+            let [of_expected, of_actual] = &mut self.ordered.whole;
+            for (moments, (count, sum, spread)) in [
+                (of_expected, centred(expected.iter().map(|e| e.number()))),
+                (of_actual, centred(actual.iter().map(|a| a.number()))),
+                (&mut self.ordered.error, centred(errors)),
+            ] {
+                moments.push(count, sum, spread);
+            }
+            return;
+        }
+        push_moments(&mut self.ordered.alone[0], expected);
+        push_moments(&mut self.ordered.alone[1], actual);
         let parts = |part: fn(T, T, usize) -> f64| {
             let pairs = expected.iter().zip(actual).filter(|&(&e, &a)| counted(e, a));
             centred(pairs.flat_map(move |(&e, &a)| (0..T::PARTS).map(move |index| part(e, a, index))))
@@ -175,6 +196,10 @@ fn counted<T: Element>(e: T, a: T) -> bool {
 
 fn push_side<T: Element>(moments: &mut Moments, side: &mut Side, block: &[T]) {
     block.iter().for_each(|&x| side.add(x));
+    push_moments(moments, block);
+}
+
+fn push_moments<T: Element>(moments: &mut Moments, block: &[T]) {
     let below = block.iter().filter(|x| x.kind() == Kind::Finite && x.magnitude() < HUGE);
     let (count, sum, spread) = centred(below.map(|x| x.number()));
     moments.push(count, sum, spread);

@@ -1,0 +1,23 @@
+//! How Qwen3 is run.
+
+use mlx_parity::Suite;
+use parity_tests::qwen3::{Config, Qwen3};
+use serde::Deserialize;
+
+/// What the parameters of the spec say beside the model's configuration.
+#[derive(Deserialize)]
+struct Params {
+    steps: usize,
+    #[serde(flatten)]
+    config: Config,
+}
+
+pub(crate) fn ports(suite: Suite) -> Suite {
+    suite.port("qwen3::decoder", |run| {
+        let Params { steps, config } = run.params()?;
+        let mut model = Qwen3::new(&config)?;
+        run.weights()?.load_into(&mut model)?;
+        model.generate(&run.input("input_ids")?, steps)?;
+        Ok(())
+    })
+}

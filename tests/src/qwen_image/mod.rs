@@ -1,0 +1,3 @@
+//! Parts of Qwen-Image.
+
+pub mod vision;
