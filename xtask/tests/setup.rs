@@ -176,7 +176,9 @@ fn a_wheel_with_another_checksum_is_refused_and_not_kept() {
 
 #[test]
 fn help_shows_examples() {
-    for command in ["", "setup", "test", "parity", "lint", "list", "regenerate-fixtures"] {
+    for command in
+        ["", "setup", "test", "parity", "lint", "list", "regenerate-fixtures", "doctor", "new-spec"]
+    {
         let arguments = [command, "--help"].into_iter().filter(|argument| !argument.is_empty());
         let output = Command::new(env!("CARGO_BIN_EXE_xtask")).args(arguments).output().unwrap();
         let said = String::from_utf8(output.stdout).unwrap();

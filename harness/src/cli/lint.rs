@@ -132,7 +132,7 @@ fn check_fixtures(linted: &Linted, wrong: &mut Vec<String>) {
 }
 
 /// What a spec declares and its set does not hold, or holds as something else.
-fn missing(spec: &Spec, set: &FixtureSet) -> Vec<String> {
+pub(super) fn missing(spec: &Spec, set: &FixtureSet) -> Vec<String> {
     let mut found = Vec::new();
     for name in &spec.inputs {
         found.extend(set.input(name).err().map(|error| error_chain(&error)));

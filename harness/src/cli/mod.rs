@@ -12,16 +12,21 @@
 //! }
 //! ```
 
+mod ask;
 mod bisect;
 mod cargo;
+mod doctor;
 mod lint;
 mod list;
+mod new_spec;
 mod parity;
 mod project;
 mod python;
+mod references;
 mod regenerate;
 mod report;
 mod setup;
+mod size;
 mod steps;
 mod test;
 mod weights;
@@ -65,6 +70,10 @@ enum Command {
     Bisect(bisect::Arguments),
     /// Run references and replace the fixtures that are missing, stale or broken
     RegenerateFixtures(regenerate::Arguments),
+    /// Say what this machine and checkout have and lack, and how to mend it
+    Doctor(doctor::Arguments),
+    /// Write a spec, its reference script and its port from a template, to be filled in
+    NewSpec(new_spec::Arguments),
     /// Check specs, policies, the schema and fixtures without running anything
     Lint(lint::Arguments),
     /// Show what would run: as a tree, as names, as JSON
@@ -95,6 +104,8 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Regenerate(#[from] regenerate::RegenerateError),
     #[error(transparent)]
+    NewSpec(#[from] new_spec::NewSpecError),
+    #[error(transparent)]
     Weights(#[from] weights::WeightsError),
 }
 
@@ -108,6 +119,7 @@ impl CliError {
             Self::Report(error) => Some(error.next()),
             Self::Bisect(error) => error.next(),
             Self::Regenerate(error) => error.next(),
+            Self::NewSpec(error) => error.next(),
             Self::Weights(error) => error.next(),
         }
     }
@@ -127,6 +139,8 @@ fn run(project: &Project) -> ExitCode {
         Command::Report(arguments) => report::run(project, &arguments),
         Command::Bisect(arguments) => bisect::run(project, &arguments),
         Command::RegenerateFixtures(arguments) => regenerate::run(project, &arguments),
+        Command::Doctor(arguments) => doctor::run(project, &arguments),
+        Command::NewSpec(arguments) => new_spec::run(project, &arguments),
         Command::Lint(arguments) => lint::run(project, &arguments),
         Command::List(arguments) => list::run(project, &arguments),
         Command::Weights(arguments) => weights::run(project, &arguments),

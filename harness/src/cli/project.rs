@@ -1,5 +1,7 @@
 //! Where a repository keeps what the commands work on.
 
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -11,6 +13,7 @@ pub struct Project {
     fixtures: PathBuf,
     suite: String,
     exporter: Option<PathBuf>,
+    references: Option<PathBuf>,
     sets_up: bool,
 }
 
@@ -26,7 +29,15 @@ impl Project {
         let root = crate_root.join(root);
         let root = std::path::absolute(root.canonicalize().as_ref().unwrap_or(&root)).unwrap_or(root);
         let (specs, fixtures) = (specs.into(), fixtures.into());
-        Self { root, specs, fixtures, suite: "parity".into(), exporter: None, sets_up: true }
+        Self {
+            root,
+            specs,
+            fixtures,
+            suite: "parity".into(),
+            exporter: None,
+            references: None,
+            sets_up: true,
+        }
     }
 
     /// Names the test target of the workspace that is the parity suite; `parity` unless told.
@@ -38,6 +49,15 @@ impl Project {
     /// Names the folder of a Python exporter package whose own tests `cargo xtask test` also runs.
     pub fn exporter(mut self, folder: impl AsRef<Path>) -> Self {
         self.exporter = Some(self.root.join(folder));
+        self
+    }
+
+    /// Names the folder with the `pyproject.toml` and `uv.lock` of the environments that reference scripts run in;
+    /// `exporter/references` unless told, if it has them.
+    ///
+    /// Without any, references run with the machine's own Python.
+    pub fn references(mut self, folder: impl AsRef<Path>) -> Self {
+        self.references = Some(self.root.join(folder));
         self
     }
 
@@ -61,8 +81,20 @@ impl Project {
         self.root.join(".parity")
     }
 
+    /// Has git ignore the private folder, which must be there.
+    pub(crate) fn keep_git_away(&self) -> io::Result<()> {
+        let ignore = self.private_folder().join(".gitignore");
+        if ignore.exists() { Ok(()) } else { fs::write(ignore, "*\n") }
+    }
+
     pub(crate) fn exporter_folder(&self) -> Option<&Path> {
         self.exporter.as_deref()
+    }
+
+    /// Where the references' environments are locked, if anywhere; one that was named need not be there.
+    pub(crate) fn references_folder(&self) -> Option<PathBuf> {
+        let default = self.root.join("exporter/references");
+        self.references.clone().or_else(|| default.join("pyproject.toml").is_file().then_some(default))
     }
 
     pub(crate) fn spec_root(&self) -> PathBuf {

@@ -1,6 +1,6 @@
 //! The machine's own Python 3 and pip: how wheels are fetched, and what runs the exporter's tests.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -66,6 +66,8 @@ struct Facts {
     version: (u32, u32),
     libc: (String, String),
     pip: Option<String>,
+    #[serde(default)]
+    executable: Option<String>,
 }
 
 const FACTS: &str = "import json, platform, sys
@@ -74,7 +76,8 @@ try:
     has = pip.__version__
 except Exception:
     has = None
-print(json.dumps({'version': sys.version_info[:2], 'libc': platform.libc_ver(), 'pip': has}))";
+print(json.dumps({'version': sys.version_info[:2], 'libc': platform.libc_ver(), 'pip': has,
+    'executable': sys.executable}))";
 
 impl Python {
     /// `$PARITY_PYTHON`, or else `python3`, if it is new enough and has pip.
@@ -99,6 +102,16 @@ impl Python {
 
     pub(crate) fn command(&self) -> Command {
         Command::new(&self.program)
+    }
+
+    /// As it was named, or found on the path.
+    pub(crate) fn program(&self) -> &OsStr {
+        &self.program
+    }
+
+    /// Where it is, as it says itself.
+    pub(crate) fn place(&self) -> String {
+        self.facts.executable.clone().unwrap_or_else(|| self.program.to_string_lossy().into_owned())
     }
 
     /// The major and minor version, e.g. `3.11`.
@@ -163,20 +176,43 @@ pub(crate) fn test(project: &Project, folder: &Path) -> Result<bool, PythonError
 impl Python {
     /// The folder with exactly the packages of a requirements file, each checked by the hashes in it.
     pub(crate) fn packages(&self, project: &Project, requirements: &Path) -> Result<PathBuf, PythonError> {
+        let text = fs::read(requirements)
+            .map_err(|source| PythonError::Read { path: requirements.to_owned(), source })?;
+        self.installed(project, &text, "the exporter's packages")
+    }
+
+    /// Whether [`Python::packages`] would have nothing to fetch.
+    pub(crate) fn has_packages(&self, project: &Project, requirements: &Path) -> Result<bool, PythonError> {
+        let text = fs::read(requirements)
+            .map_err(|source| PythonError::Read { path: requirements.to_owned(), source })?;
+        Ok(self.folder_of(project, &text).is_dir())
+    }
+
+    /// Where the packages that `requirements` pins are, once they are there.
+    pub(crate) fn folder_of(&self, project: &Project, requirements: &[u8]) -> PathBuf {
+        let mut hasher = Sha256::new_with_prefix(self.version());
+        hasher.update(requirements);
+        project.private_folder().join("python").join(&hex(&hasher.finalize())[..12])
+    }
+
+    /// The folder with exactly the packages that `requirements` pins, which are fetched unless they are there.
+    pub(crate) fn installed(
+        &self,
+        project: &Project,
+        requirements: &[u8],
+        what: &str,
+    ) -> Result<PathBuf, PythonError> {
         let write = |path: &Path| {
             let path = path.to_owned();
             move |source| PythonError::Write { path, source }
         };
-        let text = fs::read(requirements)
-            .map_err(|source| PythonError::Read { path: requirements.to_owned(), source })?;
-        let mut hasher = Sha256::new_with_prefix(self.version());
-        hasher.update(&text);
         let home = project.private_folder().join("python");
-        let folder = home.join(&hex(&hasher.finalize())[..12]);
+        let folder = self.folder_of(project, requirements);
         if folder.is_dir() {
             return Ok(folder);
         }
         fs::create_dir_all(&home).map_err(write(&home))?;
+        project.keep_git_away().map_err(write(&home))?;
         let lock = File::create(home.join("lock")).map_err(write(&home))?;
         lock.lock().map_err(write(&home))?;
         if folder.is_dir() {
@@ -186,7 +222,8 @@ impl Python {
         if partial.is_dir() {
             fs::remove_dir_all(&partial).map_err(write(&partial))?;
         }
-        let steps = Steps::start("setting up Python packages for the exporter");
+        let list = folder.with_extension("txt");
+        fs::write(&list, requirements).map_err(write(&list))?;
         let arguments: [OsString; 8] = [
             "install".into(),
             "--quiet".into(),
@@ -195,9 +232,10 @@ impl Python {
             "--target".into(),
             partial.clone().into(),
             "--requirement".into(),
-            requirements.into(),
+            list.into(),
         ];
-        steps.step("fetch numpy, safetensors, pytest", || self.pip("the exporter's packages", &arguments))?;
+        let steps = Steps::start(format_args!("setting up {what}"));
+        steps.step("fetch with pip", || self.pip(what, &arguments))?;
         fs::rename(&partial, &folder).map_err(write(&folder))?;
         Ok(folder)
     }

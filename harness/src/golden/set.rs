@@ -122,7 +122,7 @@ impl FixtureSet {
     pub fn golden(&self, name: &str) -> Result<Golden, FixtureError> {
         let entry = self.entry(Role::Golden, name)?;
         Ok(Golden {
-            tensor: self.tensor(entry)?,
+            tensor: self.read(entry)?,
             floor: entry.floor,
             // The manifest's check sees to it that a golden has one.
             sequence: entry.sequence.unwrap_or_default(),
@@ -132,12 +132,12 @@ impl FixtureSet {
 
     /// The input of that name, checked like a golden.
     pub fn input(&self, name: &str) -> Result<Tensor, FixtureError> {
-        self.tensor(self.entry(Role::Input, name)?)
+        self.read(self.entry(Role::Input, name)?)
     }
 
     /// The weight of that name, checked like a golden.
     pub fn weight(&self, name: &str) -> Result<Tensor, FixtureError> {
-        self.tensor(self.entry(Role::Weight, name)?)
+        self.read(self.entry(Role::Weight, name)?)
     }
 
     /// What the manifest says about every weight, in its order.
@@ -159,7 +159,7 @@ impl FixtureSet {
     }
 
     /// The tensor of an entry, if its file has it with the dtype and the shape that the manifest says.
-    pub(super) fn tensor(&self, entry: &TensorEntry) -> Result<Tensor, FixtureError> {
+    pub(crate) fn read(&self, entry: &TensorEntry) -> Result<Tensor, FixtureError> {
         let file = self.file(&entry.file)?;
         let path = || self.path(&entry.file);
         let key = if entry.is_npy() { file.names().next().unwrap_or_default() } else { entry.key() };

@@ -53,7 +53,7 @@ fn verify_file(
 
     let before = problems.len();
     for entry in entries {
-        match set.tensor(entry) {
+        match set.read(entry) {
             Err(problem) => problems.push(problem),
             Ok(tensor) if !known => {
                 let found = sha256(&tensor.view());

@@ -73,29 +73,69 @@ fn set_up(project: &Project, force: bool) -> Result<String, SetupError> {
     }
 }
 
+/// What the C++ compiler that set-up takes says of itself.
+pub(crate) fn compiler() -> Result<String, SetupError> {
+    Compiler::find().map(|compiler| compiler.version().to_owned())
+}
+
+/// Whether this machine is ready, and in a few words for what; nothing is changed.
+pub(crate) fn state(project: &Project) -> Result<(bool, String), SetupError> {
+    match std::env::consts::OS {
+        "linux" => {
+            let linux = Linux::of(project)?;
+            Ok((linux.is_current(), linux.ready()))
+        }
+        _ => set_up(project, false).map(|ready| (true, ready)),
+    }
+}
+
 /// The hidden command that runs bindgen.
 pub(crate) fn generate_bindings(arguments: &BindingsArguments) -> Result<ExitCode, CliError> {
     native::generate(arguments)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn linux(project: &Project, force: bool) -> Result<String, SetupError> {
-    let arch = std::env::consts::ARCH;
-    let root = project.root();
-    let locked = mlx_sys(root)?;
-    let pins = pins::pins(&locked.version, arch)?;
-    config::check_included(root)?;
-    let ready = format!("MLX {} is set up (CPU backend, Linux {arch})", pins.mlx.version);
-    let home = project.private_folder().join("mlx");
-    if !force && State::read(&home).is_some_and(|state| state.is_current(root, &home, &locked, &pins)) {
-        return Ok(ready);
+/// What a set-up on Linux goes by.
+struct Linux<'a> {
+    root: &'a Path,
+    home: PathBuf,
+    locked: state::Locked,
+    pins: pins::Pins,
+}
+
+impl<'a> Linux<'a> {
+    /// Reads what the project locks; a project that cannot be set up at all is an error.
+    fn of(project: &'a Project) -> Result<Self, SetupError> {
+        let root = project.root();
+        let locked = mlx_sys(root)?;
+        let pins = pins::pins(&locked.version, std::env::consts::ARCH)?;
+        config::check_included(root)?;
+        Ok(Self { root, home: project.private_folder().join("mlx"), locked, pins })
     }
 
-    let _held = hold(&project.private_folder(), &home)?;
-    // Somebody else may have finished it while we waited.
-    if !force && State::read(&home).is_some_and(|state| state.is_current(root, &home, &locked, &pins)) {
+    fn is_current(&self) -> bool {
+        State::read(&self.home)
+            .is_some_and(|state| state.is_current(self.root, &self.home, &self.locked, &self.pins))
+    }
+
+    fn ready(&self) -> String {
+        format!("MLX {} is set up (CPU backend, Linux {})", self.pins.mlx.version, std::env::consts::ARCH)
+    }
+}
+
+fn linux(project: &Project, force: bool) -> Result<String, SetupError> {
+    let linux = Linux::of(project)?;
+    let ready = linux.ready();
+    if !force && linux.is_current() {
         return Ok(ready);
     }
+    let _held = hold(project, &linux.home)?;
+    // Somebody else may have finished it while we waited.
+    if !force && linux.is_current() {
+        return Ok(ready);
+    }
+    let arch = std::env::consts::ARCH;
+    let Linux { root, home, locked, pins } = linux;
     let steps =
         Steps::start(format_args!("setting up MLX {} for mlx-sys {}", pins.mlx.version, locked.version));
     let compiler = Compiler::find()?;
@@ -137,12 +177,10 @@ fn linux(project: &Project, force: bool) -> Result<String, SetupError> {
 }
 
 /// Makes the folders, keeps git away from them, and waits until no other set-up is at work in them.
-fn hold(private: &Path, home: &Path) -> Result<File, SetupError> {
-    fs::create_dir_all(home).map_err(|source| SetupError::write(home, source))?;
-    let ignore = private.join(".gitignore");
-    if !ignore.exists() {
-        fs::write(&ignore, "*\n").map_err(|source| SetupError::write(&ignore, source))?;
-    }
+fn hold(project: &Project, home: &Path) -> Result<File, SetupError> {
+    fs::create_dir_all(home)
+        .and_then(|()| project.keep_git_away())
+        .map_err(|source| SetupError::write(home, source))?;
     let path = home.join("lock");
     let lock = File::create(&path).map_err(|source| SetupError::write(&path, source))?;
     if lock.try_lock().is_err() {

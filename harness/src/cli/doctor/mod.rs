@@ -1,0 +1,120 @@
+//! `cargo xtask doctor`: what this machine and checkout have, one line a check, with the command that mends it.
+
+mod checkout;
+mod machine;
+mod packages;
+mod variables;
+
+use std::fmt::Write as _;
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use serde::Serialize;
+
+use super::{CliError, Project, say};
+use crate::spec::list::counted;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    cargo xtask doctor            one line a check, and what to do about it\n  \
+    cargo xtask doctor --json     the same for programs\n\n\
+    Nothing is changed or fetched. Exits with 1 when something is wrong; warnings alone are 0.")]
+pub(crate) struct Arguments {
+    /// One JSON object: `checks`, each with `subject`, `state`, `found` and `next`
+    #[arg(long)]
+    json: bool,
+}
+
+/// How a check came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum State {
+    Ok,
+    /// It works, and somebody may be surprised.
+    Warn,
+    /// Something will not work.
+    Wrong,
+}
+
+/// One line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct Check {
+    subject: String,
+    state: State,
+    found: String,
+    /// What mends it.
+    next: Option<String>,
+}
+
+impl Check {
+    fn ok(subject: impl Into<String>, found: impl Into<String>) -> Self {
+        Self { subject: subject.into(), state: State::Ok, found: found.into(), next: None }
+    }
+
+    fn warn(subject: impl Into<String>, found: impl Into<String>, next: impl Into<String>) -> Self {
+        Self { state: State::Warn, next: Some(next.into()), ..Self::ok(subject, found) }
+    }
+
+    fn wrong(subject: impl Into<String>, found: impl Into<String>, next: Option<String>) -> Self {
+        Self { state: State::Wrong, next, ..Self::ok(subject, found) }
+    }
+}
+
+pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, CliError> {
+    let mut checks = machine::checks(project);
+    checks.extend(packages::checks(project));
+    checks.extend(checkout::checks(project));
+    checks.extend(variables::checks(project, std::env::vars_os()));
+    if arguments.json {
+        say(&format!("{}\n", serde_json::json!({"version": 1, "checks": checks})));
+    } else {
+        say(&text(&checks, std::io::stdout().is_terminal()));
+    }
+    let wrong = checks.iter().any(|check| check.state == State::Wrong);
+    Ok(if wrong { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn text(checks: &[Check], colour: bool) -> String {
+    let width = checks.iter().map(|check| check.subject.chars().count()).max().unwrap_or(0);
+    let mut text = String::new();
+    for check in checks {
+        let (word, paint) = match check.state {
+            State::Ok => ("ok", "\x1b[32m"),
+            State::Warn => ("warn", "\x1b[33m"),
+            State::Wrong => ("wrong", "\x1b[1;31m"),
+        };
+        let (paint, reset) = if colour { (paint, "\x1b[0m") } else { ("", "") };
+        let _ = writeln!(text, "{paint}{word:<5}{reset}  {:<width$}  {}", check.subject, check.found);
+        if let Some(next) = &check.next {
+            let _ = writeln!(text, "       {:<width$}  to do: {next}", "");
+        }
+    }
+    let count = |state| checks.iter().filter(|check| check.state == state).count();
+    let (warned, wrong) = (count(State::Warn), count(State::Wrong));
+    let _ =
+        writeln!(text, "{}, {}, {wrong} wrong", counted(checks.len(), "check"), counted(warned, "warning"));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_check_is_a_line_and_what_to_do_another() {
+        let checks = [
+            Check::ok("Rust", "1.95.0"),
+            Check::warn("disk", "1.0 GB are free", "free some space"),
+            Check::wrong("fixtures", "1 of 2 sets is stale", Some("run it".into())),
+        ];
+        let expected = "\
+ok     Rust      1.95.0
+warn   disk      1.0 GB are free
+                 to do: free some space
+wrong  fixtures  1 of 2 sets is stale
+                 to do: run it
+3 checks, 1 warning, 1 wrong
+";
+        assert_eq!(text(&checks, false), expected);
+    }
+}

@@ -1,0 +1,120 @@
+//! Environment variables that change what is computed, or what the commands do.
+
+use std::ffi::OsString;
+
+use super::Check;
+use crate::cli::Project;
+use crate::near::did_you_mean;
+
+/// What each variable that somebody reads does when it is set.
+const KNOWN: &[(&str, &str)] = &[
+    ("PARITY_LEVEL", "how deep the suite looks"),
+    ("PARITY_REQUIRE", "what becomes of specs that cannot run here"),
+    ("PARITY_FIXTURES", "where fixtures are"),
+    ("PARITY_OUT", "where runs are kept"),
+    ("PARITY_PYTHON", "which Python is used"),
+    ("PARITY_LOCALISE", "injects every golden: verdicts are those of single stages"),
+    ("PARITY_INJECT", "injects goldens: verdicts after them are not the port's own"),
+    ("PARITY_TIMES", "runs ports again for their times"),
+    ("PARITY_SIZE_WARN", "when the size of fixtures and runs is warned of"),
+    ("PARITY_SIZE_LIMIT", "when the size of fixtures and runs is refused"),
+];
+
+/// Variables that are set by one of our processes for another, and mean nothing to a person.
+const OURS: &[&str] = &[
+    "PARITY_EXPECT",
+    "PARITY_LINT",
+    "PARITY_NEW_INPUTS",
+    "PARITY_REFERENCE",
+    "PARITY_REPORT",
+    "PARITY_REUSE",
+    "PARITY_ROOT",
+    "PARITY_RUN",
+    "PARITY_SNAPSHOT",
+    "PARITY_SPREAD",
+    "PARITY_WORKER",
+];
+
+/// Prefixes of variables that change numbers, and whose.
+const NUMERIC: &[(&str, &str)] = &[
+    ("MLX_", "changes how MLX computes"),
+    ("OMP_", "changes how sums are split over threads, so that references may give other bytes"),
+    ("OPENBLAS_", "changes NumPy's kernels or threads"),
+    ("MKL_", "changes torch's kernels or threads"),
+    ("VECLIB_", "changes NumPy's threads"),
+    ("ATEN_CPU_CAPABILITY", "changes torch's kernels"),
+    ("ONEDNN_", "changes torch's kernels"),
+    ("DNNL_", "changes torch's kernels"),
+    ("PYTORCH_", "changes how torch computes"),
+    ("TORCH_", "changes how torch computes"),
+    ("NVIDIA_TF32_OVERRIDE", "changes the precision of products"),
+    ("CUBLAS_", "changes kernels"),
+    ("XLA_FLAGS", "changes kernels"),
+    ("PYTHONHASHSEED", "hides an order that differs from run to run; references are run without it"),
+    ("PYTHONHOME", "changes what Python imports"),
+];
+
+pub(super) fn checks(
+    project: &Project,
+    variables: impl IntoIterator<Item = (OsString, OsString)>,
+) -> Vec<Check> {
+    let mut found: Vec<Check> = variables
+        .into_iter()
+        .filter_map(|(name, value)| {
+            let (name, value) = (name.into_string().ok()?, value.to_string_lossy().into_owned());
+            check(project, &name, &value)
+        })
+        .collect();
+    found.sort_by(|a, b| a.subject.cmp(&b.subject));
+    if found.is_empty() {
+        found.push(Check::ok("variables", "none is set that changes numbers or the commands"));
+    }
+    found
+}
+
+fn check(project: &Project, name: &str, value: &str) -> Option<Check> {
+    let unset = format!("run `unset {name}`, unless it is meant");
+    if let Some((_, what)) = KNOWN.iter().find(|(known, _)| *known == name) {
+        return Some(Check::warn(name, format!("is `{value}`: {what}"), unset));
+    }
+    if OURS.contains(&name) {
+        return Some(Check::warn(name, format!("is `{value}`: only our own processes set it"), unset));
+    }
+    if name.starts_with("PARITY_") {
+        let near = did_you_mean(name, KNOWN.iter().map(|(known, _)| *known));
+        return Some(Check::warn(
+            name,
+            format!("is set, but nothing reads it{near}"),
+            format!("run `unset {name}`"),
+        ));
+    }
+    if name == "PYTHONPATH" && !value.is_empty() {
+        let what = match project.references_folder() {
+            Some(_) => "references do not see it: they import what their lock has",
+            None => "references import from there first",
+        };
+        return Some(Check::warn(name, format!("is `{value}`: {what}"), unset));
+    }
+    let (_, what) = NUMERIC.iter().find(|(prefix, _)| name.starts_with(prefix))?;
+    Some(Check::warn(name, format!("is `{value}`: {what}"), unset))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_changes_something_is_told() {
+        let project = Project::new("/nowhere", "specs", "fixtures");
+        let told = |name: &str| {
+            let found = checks(&project, [(name.into(), "1".into()), ("HOME".into(), "/".into())]);
+            assert_eq!(found.len(), 1, "{found:?}");
+            found.into_iter().next().unwrap()
+        };
+        assert_eq!(told("HOME2").subject, "variables");
+        assert_eq!(told("MLX_ENABLE_TF32").found, "is `1`: changes how MLX computes");
+        assert!(told("PARITY_LOCALIZE").found.contains("nothing reads it, did you mean `PARITY_LOCALISE`?"));
+        assert!(told("PARITY_REUSE").found.contains("only our own processes"));
+        assert!(told("PYTHONPATH").found.contains("references import from there first"));
+    }
+}

@@ -1,0 +1,54 @@
+//! Why a reference's environment is not there.
+
+use std::io;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use crate::cli::python::PythonError;
+
+#[derive(Debug, Error)]
+pub(crate) enum ReferencesError {
+    #[error(transparent)]
+    Python(#[from] PythonError),
+    #[error("cannot read `{path}`")]
+    Read { path: PathBuf, source: io::Error },
+    #[error("cannot write `{path}`")]
+    Write { path: PathBuf, source: io::Error },
+    #[error("cannot read `{path}`: {source}")]
+    Toml { path: PathBuf, source: Box<toml::de::Error> },
+    #[error("`{script}`, line {line}: `{found}` is not how a script names its environment: {said}")]
+    Line { script: PathBuf, line: usize, found: String, said: String },
+    #[error("`{script}` asks for the environment `{found}`, but the groups are `{known}`")]
+    UnknownGroup { script: PathBuf, found: String, known: String },
+    #[error("cannot run `{program}`")]
+    NoUv { program: String, source: io::Error },
+    #[error("uv could not make the environment: {said}")]
+    Sync { said: String },
+    #[error("nothing was downloaded, so the references cannot run")]
+    Declined,
+    #[error("references need {download}, and there is no terminal to ask on")]
+    NotAsked { download: String },
+}
+
+impl ReferencesError {
+    pub(crate) fn next(&self) -> Option<String> {
+        Some(match self {
+            Self::Python(error) => return error.next(),
+            Self::Read { .. } => "restore the file (`uv lock` in that folder writes uv.lock), then run the command again".into(),
+            Self::Write { .. } => "free some space or mend the permissions, then run the command again".into(),
+            Self::Toml { path, .. } => format!("mend `{}`", path.display()),
+            Self::Line { .. } => "write it as `# parity: environment = \"torch\"`".into(),
+            Self::UnknownGroup { .. } => {
+                "name one of them, or add the group to `[dependency-groups]` beside uv.lock and run `uv lock` there".into()
+            }
+            Self::NoUv { .. } | Self::Sync { .. } => {
+                "check that uv reaches its package index (network, proxy, UV_INDEX_URL) and that uv.lock belongs to \
+                 pyproject.toml, then run the command again; what was fetched is kept"
+                    .into()
+            }
+            Self::Declined => "run the command again when it suits".into(),
+            Self::NotAsked { .. } => "say `--yes` to fetch them".into(),
+        })
+    }
+}

@@ -1,0 +1,225 @@
+//! What reference scripts run with: environments that uv makes from a committed lock, one for each group of
+//! dependencies, or the machine's own Python where a project locks nothing.
+
+mod declared;
+mod download;
+mod error;
+mod uv;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use sha2::{Digest, Sha256};
+
+pub(crate) use declared::{declared_packages, environment_of, groups};
+pub(crate) use error::ReferencesError;
+pub(crate) use uv::Uv;
+
+use super::Project;
+use super::ask::{self, Answer};
+use super::python::{Python, last_lines};
+use super::size;
+use super::steps::Steps;
+use crate::hash::hex;
+use download::Download;
+
+/// A download above this is asked about first.
+const ASK_ABOVE: u64 = 100 << 20;
+
+/// The environments of one command, each made when a script first asks for it.
+pub(crate) struct Environments<'a> {
+    project: &'a Project,
+    /// Whether nothing is asked.
+    yes: bool,
+    made: BTreeMap<Option<String>, Runner>,
+}
+
+/// A Python to run scripts with, and where it finds what is not installed in it.
+#[derive(Debug, Clone)]
+pub(crate) struct Runner {
+    program: OsString,
+    paths: Vec<PathBuf>,
+    /// Whether the project's lock says all that scripts can import.
+    locked: bool,
+}
+
+impl Runner {
+    /// Whether a lock says all that scripts can import.
+    pub(crate) fn is_locked(&self) -> bool {
+        self.locked
+    }
+
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        let mut paths = self.paths.clone();
+        if !self.locked {
+            paths.extend(std::env::var_os("PYTHONPATH").iter().flat_map(std::env::split_paths));
+        }
+        match std::env::join_paths(paths) {
+            Ok(paths) if !paths.is_empty() => command.env("PYTHONPATH", paths),
+            _ => command.env_remove("PYTHONPATH"),
+        };
+        if self.locked {
+            command.env("PYTHONNOUSERSITE", "1").env_remove("PYTHONHOME").env_remove("VIRTUAL_ENV");
+        }
+        command.env("PYTHONDONTWRITEBYTECODE", "1");
+        command
+    }
+}
+
+impl<'a> Environments<'a> {
+    pub(crate) fn new(project: &'a Project, yes: bool) -> Self {
+        Self { project, yes, made: BTreeMap::new() }
+    }
+
+    /// What a script runs with; its environment is made or brought up to date first.
+    pub(crate) fn of(&mut self, script: &Path) -> Result<Runner, ReferencesError> {
+        let Some(folder) = self.project.references_folder() else {
+            if !self.made.contains_key(&None) {
+                self.made.insert(None, machine(self.project)?);
+            }
+            return Ok(self.made[&None].clone());
+        };
+        let group = environment_of(script)?;
+        if let Some(group) = &group {
+            let known = groups(&folder)?;
+            if !known.contains(group) {
+                let (script, found) = (script.to_owned(), group.clone());
+                return Err(ReferencesError::UnknownGroup { script, found, known: known.join("`, `") });
+            }
+        }
+        if !self.made.contains_key(&group) {
+            let runner = self.lock_in(&folder, group.as_deref())?;
+            self.made.insert(group.clone(), runner);
+        }
+        Ok(self.made[&group].clone())
+    }
+
+    /// The environment of a group, in step with the lock.
+    fn lock_in(&self, folder: &Path, group: Option<&str>) -> Result<Runner, ReferencesError> {
+        let environment = environment_folder(self.project, group);
+        let runner = runner(self.project, &environment);
+        let wanted = digest(folder)?;
+        if is_current(&environment, &wanted) {
+            return Ok(runner);
+        }
+        let home = environment.parent().unwrap_or(&environment);
+        fs::create_dir_all(home)
+            .and_then(|()| self.project.keep_git_away())
+            .map_err(|source| ReferencesError::Write { path: home.to_owned(), source })?;
+        let uv = Uv::find(self.project)?;
+        let sync = uv.sync(self.project, folder, &environment, group);
+        self.agree(&uv, &sync, folder, group)?;
+        let name = group.map_or_else(String::new, |group| format!(" `{group}`"));
+        let steps =
+            Steps::start(format_args!("making the environment{name} for references with {}", uv.name()));
+        steps.step("install what the lock has", || sync.run())?;
+        let stamp = stamp(&environment);
+        fs::write(&stamp, wanted).map_err(|source| ReferencesError::Write { path: stamp, source })?;
+        Ok(runner)
+    }
+
+    /// Says what will be downloaded, and asks if it is much.
+    fn agree(
+        &self,
+        uv: &Uv,
+        sync: &uv::Sync,
+        folder: &Path,
+        group: Option<&str>,
+    ) -> Result<(), ReferencesError> {
+        let plan = sync.plan()?;
+        if plan.downloads == 0 {
+            return Ok(());
+        }
+        let download = Download::measure(uv, folder, &plan)?;
+        let name = group.map_or_else(|| "references".to_owned(), |group| format!("references in `{group}`"));
+        let text = format!("{name} need {download}");
+        if download.bytes <= ASK_ABOVE && download.unknown == 0 || self.yes {
+            eprintln!("{text}");
+            return Ok(());
+        }
+        match ask::ask(&format!("{text}; fetch them?")) {
+            Answer::Yes => Ok(()),
+            Answer::No => Err(ReferencesError::Declined),
+            Answer::NoTerminal => Err(ReferencesError::NotAsked { download: download.to_string() }),
+        }
+    }
+}
+
+/// Where the environment of a group is made.
+fn environment_folder(project: &Project, group: Option<&str>) -> PathBuf {
+    let home = project.private_folder().join("references");
+    match group {
+        Some(group) => home.join("groups").join(group),
+        None => home.join("plain"),
+    }
+}
+
+/// The environment of a group as it is, whether or not it is in step with the lock; none if it was never made.
+pub(crate) fn made(project: &Project, group: Option<&str>) -> Option<Runner> {
+    let environment = environment_folder(project, group);
+    environment.join("bin/python").exists().then(|| runner(project, &environment))
+}
+
+/// Whether an environment is there and was made from the lock in `folder` as it is now.
+pub(crate) fn is_made(project: &Project, folder: &Path, group: Option<&str>) -> bool {
+    digest(folder).is_ok_and(|wanted| is_current(&environment_folder(project, group), &wanted))
+}
+
+fn runner(project: &Project, environment: &Path) -> Runner {
+    Runner {
+        program: environment.join("bin/python").into(),
+        paths: project.exporter_folder().map(Path::to_owned).into_iter().collect(),
+        locked: true,
+    }
+}
+
+fn is_current(environment: &Path, wanted: &str) -> bool {
+    environment.join("bin/python").exists()
+        && fs::read_to_string(stamp(environment)).is_ok_and(|found| found == wanted)
+}
+
+/// What an environment was made from, written when it is finished.
+fn stamp(environment: &Path) -> PathBuf {
+    let mut name = environment.file_name().unwrap_or_default().to_owned();
+    name.push(".stamp");
+    environment.with_file_name(name)
+}
+
+/// A digest of all that an environment is made from.
+fn digest(folder: &Path) -> Result<String, ReferencesError> {
+    let mut hash = Sha256::new();
+    for file in ["pyproject.toml", "uv.lock"] {
+        let path = folder.join(file);
+        hash.update(fs::read(&path).map_err(|source| ReferencesError::Read { path, source })?);
+    }
+    Ok(hex(&hash.finalize()))
+}
+
+/// The machine's own Python, with the exporter and what its tests need where the project has them.
+fn machine(project: &Project) -> Result<Runner, ReferencesError> {
+    let python = Python::find()?;
+    let mut paths = Vec::new();
+    if let Some(exporter) = project.exporter_folder() {
+        paths.push(exporter.to_owned());
+        let requirements = exporter.join("requirements-test.txt");
+        if requirements.is_file() {
+            paths.push(python.packages(project, &requirements)?);
+        }
+    }
+    Ok(Runner { program: python.program().to_owned(), paths, locked: false })
+}
+
+/// What scripts run with where nothing is locked; none if its packages are still to be fetched.
+pub(crate) fn on_machine(project: &Project) -> Result<Option<Runner>, ReferencesError> {
+    let requirements = project.exporter_folder().map(|exporter| exporter.join("requirements-test.txt"));
+    if let Some(requirements) = requirements.filter(|path| path.is_file())
+        && !Python::find()?.has_packages(project, &requirements)?
+    {
+        return Ok(None);
+    }
+    machine(project).map(Some)
+}

@@ -1,0 +1,182 @@
+//! Putting a new folder in the place of an old one, so that whoever looks, whenever, finds one of them whole.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
+use walkdir::WalkDir;
+
+/// Where the old folder is kept between the two renames of a system that cannot exchange.
+fn kept(new: &Path) -> PathBuf {
+    let mut name = new.file_name().unwrap_or_default().to_owned();
+    name.push(".old");
+    new.with_file_name(name)
+}
+
+/// Puts `new` in the place of `target`, whose old content, if there was any, is removed afterwards.
+///
+/// Both lie on one file system, and the folder of `target` is there. What was written is on the disk before anything
+/// moves. With `exchange` off it is done as on a system that has no such step.
+pub(super) fn swap(new: &Path, target: &Path, exchange: bool) -> io::Result<()> {
+    for entry in WalkDir::new(new).contents_first(true) {
+        File::open(entry?.path())?.sync_all()?;
+    }
+    if !target.exists() {
+        rename_only(new, target)?;
+        return sync_parent(target);
+    }
+    if exchange {
+        match renameat_with(CWD, new, CWD, target, RenameFlags::EXCHANGE) {
+            Ok(()) => {
+                sync_parent(target)?;
+                return fs::remove_dir_all(new);
+            }
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    // There is a moment without a folder here; `restore` ends it if we are killed just then.
+    let old = kept(new);
+    fs::rename(target, &old)?;
+    if let Err(error) = fs::rename(new, target) {
+        fs::rename(&old, target)?;
+        return Err(error);
+    }
+    sync_parent(target)?;
+    fs::remove_dir_all(old)
+}
+
+/// Puts the old folder back if a swap of `new` for `target` was killed between its two renames; whether it was.
+pub(super) fn restore(new: &Path, target: &Path) -> io::Result<bool> {
+    let old = kept(new);
+    if !old.is_dir() || target.exists() {
+        return Ok(false);
+    }
+    rename_only(&old, target)?;
+    Ok(true)
+}
+
+/// Renames to a name that nobody has.
+fn rename_only(from: &Path, to: &Path) -> io::Result<()> {
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => fs::rename(from, to),
+        other => Ok(other?),
+    }
+}
+
+fn sync_parent(path: &Path) -> io::Result<()> {
+    path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    fn folder(path: &Path, mark: &str, files: usize) {
+        fs::create_dir_all(path).unwrap();
+        for file in 0..files {
+            fs::write(path.join(format!("{file}")), mark).unwrap();
+        }
+    }
+
+    /// The one mark that all files have.
+    fn mark(path: &Path) -> String {
+        let mut marks: Vec<String> = fs::read_dir(path)
+            .unwrap()
+            .map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap())
+            .collect();
+        marks.dedup();
+        assert_eq!(marks.len(), 1, "mixed: {marks:?}");
+        marks.remove(0)
+    }
+
+    proptest! {
+        #[test]
+        fn a_swap_leaves_the_new_folder_and_nothing_beside(
+            old in proptest::option::of(1..6usize), new in 1..6usize, exchange: bool
+        ) {
+            let home = tempfile::tempdir().unwrap();
+            let (target, aside) = (home.path().join("set"), home.path().join("aside"));
+            if let Some(files) = old {
+                folder(&target, "old", files);
+            }
+            folder(&aside, "new", new);
+            swap(&aside, &target, exchange).unwrap();
+            prop_assert_eq!(mark(&target), "new");
+            prop_assert_eq!(fs::read_dir(&target).unwrap().count(), new);
+            prop_assert_eq!(fs::read_dir(home.path()).unwrap().count(), 1);
+        }
+    }
+
+    #[test]
+    fn between_two_renames_the_old_one_is_put_back() {
+        let home = tempfile::tempdir().unwrap();
+        let (target, aside) = (home.path().join("set"), home.path().join("aside"));
+        folder(&aside, "new", 2);
+        folder(&kept(&aside), "old", 3);
+        assert!(restore(&aside, &target).unwrap());
+        assert_eq!(mark(&target), "old");
+        // Once it is there, nothing is restored over it.
+        folder(&kept(&aside), "older", 3);
+        assert!(!restore(&aside, &target).unwrap());
+        assert_eq!(mark(&target), "old");
+    }
+
+    #[test]
+    fn a_swap_that_fails_leaves_the_old_folder() {
+        let home = tempfile::tempdir().unwrap();
+        let target = home.path().join("set");
+        folder(&target, "old", 3);
+        for exchange in [true, false] {
+            assert!(swap(&home.path().join("absent"), &target, exchange).is_err());
+            assert_eq!(mark(&target), "old");
+        }
+    }
+
+    /// Somebody who reads all the time sees one folder or the other, never a part and never none.
+    #[test]
+    fn a_reader_never_sees_a_mixture() {
+        let home = tempfile::tempdir().unwrap();
+        let (target, aside) = (home.path().join("set"), home.path().join("aside"));
+        folder(&target, "0", 8);
+        let done = AtomicBool::new(false);
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                for round in 1..200 {
+                    folder(&aside, &round.to_string(), 8);
+                    swap(&aside, &target, true).unwrap();
+                }
+                done.store(true, Ordering::Release);
+            });
+            while !done.load(Ordering::Acquire) {
+                // An open folder stays the one that was opened, whatever takes its name.
+                let Ok(held) = rustix::fs::openat(
+                    CWD,
+                    &target,
+                    rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::RDONLY,
+                    rustix::fs::Mode::empty(),
+                ) else {
+                    panic!("there was a moment without a folder");
+                };
+                let mut marks = Vec::new();
+                for file in 0..8 {
+                    let opened = rustix::fs::openat(
+                        &held,
+                        format!("{file}"),
+                        rustix::fs::OFlags::RDONLY,
+                        rustix::fs::Mode::empty(),
+                    );
+                    // One that was already replaced is being removed.
+                    let Ok(opened) = opened else { continue };
+                    marks.push(io::read_to_string(File::from(opened)).unwrap());
+                }
+                marks.dedup();
+                assert!(marks.len() <= 1, "mixed: {marks:?}");
+            }
+        });
+    }
+}

@@ -1,0 +1,111 @@
+//! Changes as people read them.
+
+use std::fmt::Write as _;
+
+use super::changes::{Changes, Kind, Row, Side};
+use crate::report::multiple;
+use crate::spec::list::counted;
+
+/// How many rows are shown unless all are asked for.
+const SHOWN: usize = 12;
+
+/// The changes of one set as a table, the largest first; `full` shows all of them.
+pub(super) fn table(changes: &Changes, full: bool) -> String {
+    let mut text = format!("  {}\n", summary(changes));
+    if changes.rows.is_empty() {
+        return text;
+    }
+    let shown = if full { changes.rows.len() } else { SHOWN.min(changes.rows.len()) };
+    let width = changes.rows[..shown].iter().map(|row| label(row).chars().count()).max().unwrap_or(0).max(28);
+    let _ = writeln!(
+        text,
+        "\n    {:<width$}  {:>10} {:>10} {:>10} {:>10} {:>9}",
+        "", "min", "max", "mean", "std", "floor"
+    );
+    for row in &changes.rows[..shown] {
+        let _ = writeln!(text, "  {}", headline(row));
+        for (word, side) in [("old", &row.old), ("new", &row.new)] {
+            if let Some(side) = side {
+                let _ = writeln!(text, "    {:<width$}  {}", format!("{word}  {}", side.kind), numbers(side));
+            }
+        }
+    }
+    if changes.rows.len() > shown {
+        let _ = writeln!(text, "  … and {} more; --full shows all", changes.rows.len() - shown);
+    }
+    text
+}
+
+/// How many tensors are what, in one line.
+pub(super) fn summary(changes: &Changes) -> String {
+    let count = |kind| changes.rows.iter().filter(|row| row.kind() == kind).count();
+    let mut words: Vec<String> = [
+        (count(Kind::Changed), "changed"),
+        (count(Kind::Retyped), "of another dtype or shape"),
+        (count(Kind::Added), "added"),
+        (count(Kind::Removed), "removed"),
+        (count(Kind::Floor), "with another floor only"),
+    ]
+    .iter()
+    .filter(|(count, _)| *count > 0)
+    .map(|(count, what)| format!("{count} {what}"))
+    .collect();
+    words.push(format!("{} the same", changes.same));
+    if changes.rows.is_empty() && !changes.told_otherwise.is_empty() {
+        words.push(format!("but the manifest changes: {}", changes.told_otherwise.join(", ")));
+    }
+    format!("{}: {}", counted(changes.rows.len() + changes.same, "tensor"), words.join(", "))
+}
+
+fn label(row: &Row) -> String {
+    let side = row.new.as_ref().or(row.old.as_ref());
+    format!("old  {}", side.map_or("", |side| &side.kind))
+}
+
+fn headline(row: &Row) -> String {
+    let what = match row.kind() {
+        Kind::Added => "added".to_owned(),
+        Kind::Removed => "removed".to_owned(),
+        Kind::Retyped => "of another dtype or shape".to_owned(),
+        Kind::Floor => "another floor, the same elements".to_owned(),
+        Kind::Changed => match &row.difference {
+            None => "changed; the old one cannot be read".to_owned(),
+            Some(difference) => {
+                let floor = difference
+                    .times_floor
+                    .as_ref()
+                    .map(|times| format!(", {} its floor", multiple(times.max)))
+                    .unwrap_or_default();
+                format!(
+                    "differs by up to {:.2e}{floor}, in {:.1} % of its elements",
+                    difference.max_abs,
+                    100.0 * (1.0 - difference.exact_fraction)
+                )
+            }
+        },
+    };
+    format!("{} {}  {what}", row.role.name(), row.name)
+}
+
+fn numbers(side: &Side) -> String {
+    let floor = side.floor.map_or_else(|| "-".to_owned(), |floor| format!("{:.1e}", floor.max));
+    let Some(stats) = &side.stats else {
+        return format!("{:>10} {:>10} {:>10} {:>10} {floor:>9}", "-", "-", "-", "-");
+    };
+    let wrong = stats.nan + stats.positive_infinity + stats.negative_infinity;
+    let wrong = if wrong > 0 { format!("  {wrong} not finite") } else { String::new() };
+    let [min, max, mean, std] = [stats.min, stats.max, stats.mean, stats.std].map(number);
+    format!("{min:>10} {max:>10} {mean:>10} {std:>10} {floor:>9}{wrong}")
+}
+
+/// Four digits, whatever the size.
+fn number(value: f64) -> String {
+    match value.abs() {
+        _ if value == 0.0 => "0".to_owned(),
+        size if (1e-3..1e5).contains(&size) => {
+            let digits = (3 - size.log10().floor() as i32).clamp(0, 6) as usize;
+            format!("{value:.digits$}")
+        }
+        _ => format!("{value:.2e}"),
+    }
+}

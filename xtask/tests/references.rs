@@ -1,0 +1,172 @@
+//! The environments that references run in, made by a uv that only writes down what it is asked.
+#![cfg(unix)]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+mod shell;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use shell::{Project, SCRIPT, told};
+
+const PYPROJECT: &str = "[dependency-groups]\nnumpy = [\"numpy==2.4.6\"]\ntorch = [\"torch==2.15.0\"]\n";
+const LOCK: &str = r#"
+version = 1
+[[package]]
+name = "numpy"
+version = "2.4.6"
+wheels = [
+    { url = "https://nowhere.invalid/numpy-2.4.6-cp27-cp27m-win32.whl", hash = "sha256:00", size = 99000000000 },
+    { url = "https://nowhere.invalid/numpy-2.4.6-py3-none-any.whl", hash = "sha256:00", size = 17000000 },
+]
+[[package]]
+name = "torch"
+version = "2.15.0"
+wheels = [{ url = "https://nowhere.invalid/torch-2.15.0-py3-none-any.whl", hash = "sha256:00", size = 2500000000 }]
+"#;
+/// Answers as uv does; its arguments go to `calls`.
+const UV: &str = r#"#!/bin/sh
+home=$(dirname "$0")
+if [ "$1" = --version ]; then echo "uv 0.13.7 (test)"; exit 0; fi
+echo "$*" >> "$home/../calls"
+case "$*" in
+  *"python find"*) command -v python3; exit 0 ;;
+  *--dry-run*)
+    case "$*" in *"--group torch"*) package=torch==2.15.0 ;; *) package=numpy==2.4.6 ;; esac
+    printf 'Would download 1 package\nWould install 1 package\n + %s\n' $package >&2; exit 0 ;;
+esac
+if [ -e "$home/../broken" ]; then echo "error: no route to host" >&2; exit 2; fi
+mkdir -p "$UV_PROJECT_ENVIRONMENT/bin"
+printf '#!/bin/sh\necho "$PYTHONPATH" > ran\nexec /bin/sh "$@"\n' > "$UV_PROJECT_ENVIRONMENT/bin/python"
+chmod +x "$UV_PROJECT_ENVIRONMENT/bin/python"
+"#;
+
+/// A project that locks its references' environments, whose script asks for one with `line`.
+fn project(line: &str) -> Project {
+    let project = Project::new();
+    project.write("exporter/references/pyproject.toml", PYPROJECT);
+    project.write("exporter/references/uv.lock", LOCK);
+    project.write("bin/uv", UV);
+    fs::set_permissions(project.path("bin/uv"), fs::Permissions::from_mode(0o755)).unwrap();
+    project.script(&format!("{line}{SCRIPT}"));
+    project
+}
+
+fn run(project: &Project, arguments: &[&str]) -> (i32, String) {
+    let path = format!("{}:{}", project.path("bin").display(), std::env::var("PATH").unwrap());
+    let mut command = project.command(&["regenerate-fixtures"]);
+    command.args(arguments).env("PATH", path).env("PYTHONPATH", "/elsewhere").env_remove("PARITY_PYTHON");
+    told(command.output().unwrap())
+}
+
+#[track_caller]
+fn says(project: &Project, arguments: &[&str], code: i32, words: &[&str]) {
+    let (found, said) = run(project, arguments);
+    assert_eq!(found, code, "{said}");
+    for word in words {
+        assert!(said.contains(word), "does not say `{word}`:\n{said}");
+    }
+}
+
+fn calls(project: &Project) -> Vec<String> {
+    let text = fs::read_to_string(project.path("calls")).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn an_environment_is_made_from_the_lock_for_the_group_that_a_script_names() {
+    let project = project("# parity: environment = \"numpy\"\n");
+    says(
+        &project,
+        &["--yes"],
+        0,
+        &[
+            "references in `numpy` need a download of 1 package, 17 MB",
+            "making the environment `numpy` for references with uv 0.13.7",
+            "1 replaced",
+        ],
+    );
+    let made = calls(&project);
+    let sync = made.last().unwrap();
+    for word in [
+        "--project ",
+        "exporter/references sync --frozen",
+        "--group numpy",
+        "--no-install-package parity-export",
+    ] {
+        assert!(sync.contains(word), "{sync}");
+    }
+    assert!(!made.concat().contains("torch"), "{made:?}");
+    assert!(project.path(".parity/references/groups/numpy/bin/python").exists());
+    // Nothing but the lock and the project's own exporter is imported from.
+    assert_eq!(
+        fs::read_to_string(project.path("ran")).unwrap().trim(),
+        project.path("exporter").canonicalize().unwrap().to_str().unwrap()
+    );
+
+    says(&project, &["--yes", "--force"], 0, &["made again to the byte"]);
+    assert_eq!(calls(&project), made, "uv was asked again though nothing had changed");
+    project.write("exporter/references/uv.lock", &format!("{LOCK}# newer\n"));
+    says(&project, &["--yes", "--force"], 0, &["making the environment `numpy`"]);
+    assert!(calls(&project).len() > made.len());
+}
+
+#[test]
+fn a_large_download_is_asked_about() {
+    let project = project("# parity: environment = \"torch\"\n");
+    says(
+        &project,
+        &[],
+        1,
+        &[
+            "references need a download of 1 package, 2.5 GB, and there is no terminal to ask on",
+            "to do: say `--yes` to fetch them",
+        ],
+    );
+    assert!(!calls(&project).iter().any(|call| !call.contains("--dry-run") && call.contains("sync")));
+    says(
+        &project,
+        &["--yes"],
+        0,
+        &["references in `torch` need a download of 1 package, 2.5 GB", "1 replaced"],
+    );
+}
+
+#[test]
+fn a_script_that_names_none_runs_with_the_plain_environment() {
+    let project = project("");
+    says(&project, &["--yes"], 0, &["references need a download of 1 package, 17 MB"]);
+    assert!(!calls(&project).concat().contains("--group"));
+    assert!(project.path(".parity/references/plain/bin/python").exists());
+}
+
+#[test]
+fn what_a_script_or_uv_gets_wrong_is_told() {
+    let project = project("# parity: environment = \"jax\"\n");
+    says(&project, &["--yes"], 1, &["asks for the environment `jax`, but the groups are `numpy`, `torch`"]);
+    project.script(&format!("# parity: enviroment = \"numpy\"\n{SCRIPT}"));
+    says(
+        &project,
+        &["--yes"],
+        1,
+        &["reference.sh`, line 1: ", "unknown field `enviroment`", "write it as `# parity: "],
+    );
+    project.script(&format!("# parity: environment = \"numpy\"\n{SCRIPT}"));
+    project.write("broken", "");
+    says(
+        &project,
+        &["--yes"],
+        1,
+        &["uv could not make the environment: error: no route to host", "network, proxy"],
+    );
+    // What was not finished does not count as made.
+    fs::remove_file(project.path("broken")).unwrap();
+    says(&project, &["--yes"], 0, &["making the environment `numpy`", "1 replaced"]);
+    fs::remove_file(project.path("exporter/references/uv.lock")).unwrap();
+    says(
+        &project,
+        &["--yes", "--force"],
+        1,
+        &["cannot read `", "uv.lock`", "`uv lock` in that folder writes uv.lock"],
+    );
+}

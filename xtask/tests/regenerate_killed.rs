@@ -1,0 +1,138 @@
+//! Fixtures are wholly the old or wholly the new, whenever `cargo xtask regenerate-fixtures` is killed and however many
+//! run at once.
+#![cfg(unix)]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+mod shell;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use shell::{Project, SCRIPT, told};
+
+/// Numbers that look random and are the same in every run.
+struct Draws(u64);
+
+impl Draws {
+    fn below(&mut self, bound: Duration) -> Duration {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        bound.mul_f64((self.0 >> 11) as f64 / (1u64 << 53) as f64)
+    }
+}
+
+fn start(project: &Project, mark: u8) -> Child {
+    let mut command = project.command(&["regenerate-fixtures", "--yes", "--force"]);
+    command.env("MARK", mark.to_string()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+/// Waits for the line after which a set is replaced.
+fn until_it_replaces(child: &mut Child) {
+    let lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
+    assert!(lines.map_while(Result::ok).any(|line| line.contains(" tensors: ")));
+}
+
+#[test]
+fn killed_at_a_hundred_moments_no_set_is_ever_mixed() {
+    let project = Project::new();
+    project.says(1, &["--yes"], 0, &[]);
+    let started = Instant::now();
+    project.says(2, &["--yes", "--force"], 0, &[]);
+    let whole = started.elapsed();
+    let mut draws = Draws(1);
+    for round in 0..100 {
+        let before = project.mark().unwrap();
+        let after = 3 - before;
+        let mut child = start(&project, after);
+        // Half of them anywhere, and half about the moment of the swap, which is short.
+        if round % 2 == 0 {
+            std::thread::sleep(draws.below(whole));
+        } else {
+            until_it_replaces(&mut child);
+            std::thread::sleep(draws.below(whole / 10));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let found = project.mark().unwrap();
+        assert!(found == before || found == after);
+    }
+    // The next one copes with whatever is left.
+    let mark = 3 - project.mark().unwrap();
+    project.says(mark, &["--yes", "--force"], 0, &["1 replaced"]);
+    assert_eq!(project.mark(), Some(mark));
+    assert_eq!(project.entries(), ["model"]);
+}
+
+#[test]
+fn what_a_killed_run_left_is_told_and_removed() {
+    let project = Project::new();
+    project.says(1, &["--yes"], 0, &[]);
+    let left = "fixtures/.regenerating/run-x/first/model/part";
+    project.write(&format!("{left}/manifest.json"), "{}");
+    project.says(1, &["--check"], 0, &["1 current"]);
+    project.says(
+        1,
+        &[],
+        0,
+        &["an earlier run was stopped: nothing had been replaced; the 2 bytes that it left are removed"],
+    );
+    assert_eq!(project.entries(), ["model"]);
+
+    // Killed between the two renames of a system that cannot exchange folders.
+    fs::create_dir_all(project.path("fixtures/.regenerating/run-x/first/model")).unwrap();
+    fs::rename(project.path("fixtures/model/part"), project.path(&format!("{left}.old"))).unwrap();
+    let journal = r#"{"set": "model/part", "new": ".regenerating/run-x/first/model/part", "manifest": "00"}"#;
+    project.write("fixtures/.regenerating/journal.json", journal);
+    project.says(
+        1,
+        &[],
+        0,
+        &["fixtures `model/part` had not been replaced, and the old ones are put back", "1 set current"],
+    );
+    assert_eq!(project.mark(), Some(1));
+
+    // A journal that leads elsewhere is not followed.
+    let elsewhere = project.path("elsewhere");
+    fs::create_dir_all(elsewhere.with_extension("old")).unwrap();
+    let journal = r#"{"set": "../there", "new": "../elsewhere", "manifest": "00"}"#;
+    project.write("fixtures/.regenerating/journal.json", journal);
+    project.says(1, &[], 0, &["nothing had been replaced"]);
+    assert!(!project.path("there").exists());
+}
+
+#[test]
+fn the_second_at_once_waits_and_says_so() {
+    let project = Project::new();
+    // The first goes on until the test lets it.
+    project.script(&format!("touch started\nwhile [ ! -e go ]; do sleep 0.01; done\n{SCRIPT}"));
+    let first = project
+        .command(&["regenerate-fixtures", "--yes"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    while !project.path("started").exists() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let mut second = project
+        .command(&["regenerate-fixtures", "--yes"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = String::new();
+    let mut errors = BufReader::new(second.stderr.take().unwrap());
+    errors.read_line(&mut said).unwrap();
+    assert!(said.starts_with("waiting for another command that works on"), "{said}");
+    assert_eq!(project.mark(), None);
+    project.write("go", "");
+    let (code, said) = told(first.wait_with_output().unwrap());
+    assert_eq!(code, 0, "{said}");
+    // What the first made is current, so the second has nothing to do.
+    let mut result = String::new();
+    second.stdout.take().unwrap().read_to_string(&mut result).unwrap();
+    assert_eq!(second.wait().unwrap().code(), Some(0));
+    assert_eq!(result, "1 set current, nothing to do\n");
+    assert_eq!(project.mark(), Some(1));
+}
