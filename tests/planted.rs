@@ -26,12 +26,12 @@ fn the_right_port_is_green() {
 #[case::dtype("dtype", &["gated", "out"], &["gated: dtype differs", "float32", "bfloat16"])]
 #[case::nan("nan", &["gated", "out"], &["gated: NaN or infinity differs", "actual NaN", "NaN, golden none"])]
 #[case::twice("twice", &["gated"], &["gated: wrong number of hits", "met 2 times, but 1 declared"])]
-#[case::error("error", &["out"], &["out: crash", "after checkpoint `gated`: planted error"])]
-#[case::mlx_error("mlx_error", &["out"], &["out: crash", "[matmul]"])]
-#[case::panic("panic", &["out"], &["out: crash", "planted panic"])]
-#[case::abort("abort", &["out", "weights"], &["out: crash", "killed by SIGABRT after checkpoint `gated`"])]
-#[case::segfault("segfault", &["out", "weights"], &["out: crash", "killed by SIGSEGV after checkpoint `gated`"])]
-#[case::exit("exit", &["out", "weights"], &["out: crash", "with exit code 7"])]
+#[case::error("error", &["fixture", "out", "weights"], &["out: crash", "after checkpoint `gated`: planted error"])]
+#[case::mlx_error("mlx_error", &["fixture", "out", "weights"], &["out: crash", "[matmul]"])]
+#[case::panic("panic", &["fixture", "out", "weights"], &["out: crash", "planted panic"])]
+#[case::abort("abort", &["fixture", "out", "weights"], &["out: crash", "killed by SIGABRT after checkpoint `gated`"])]
+#[case::segfault("segfault", &["fixture", "out", "weights"], &["out: crash", "killed by SIGSEGV after checkpoint `gated`"])]
+#[case::exit("exit", &["fixture", "out", "weights"], &["out: crash", "with exit code 7"])]
 #[case::weight_left(
     "weight_left",
     &["fixture", "gated", "norm", "out", "weights"],
@@ -39,7 +39,7 @@ fn the_right_port_is_green() {
 )]
 #[case::weight_invented(
     "weight_invented",
-    &["gated", "norm", "out", "weights"],
+    &["fixture", "gated", "norm", "out", "weights"],
     &["there is no weight `down.scale`", "MISSING  down.scale"]
 )]
 #[case::input_unused(
@@ -64,7 +64,7 @@ fn a_port_that_hangs_is_ended_at_the_timeout() {
     project.edit("parity-specs/gated_mlp/block.yaml", "inputs: [x]", "inputs: [x]\ntimeout: 2s");
     let ran = project.run(&[]);
     ran.is_red(&["out: crash", "timed out after 2 s, after checkpoint `gated`"]);
-    assert_eq!(ran.ended("ok"), ["fixture", "gated", "norm"]);
+    assert_eq!(ran.ended("ok"), ["gated", "norm"]);
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn a_process_that_was_killed_is_not_followed_by_another() {
     let project = Project::with_port("right");
     let folder = project.path("target/parity/runs/nextest-one--/gated_mlp/block");
     fs::create_dir_all(&folder).unwrap();
-    fs::write(folder.join("started"), "1").unwrap();
+    fs::write(folder.join("started"), r#"{"process":1,"attempt":1}"#).unwrap();
     project.as_nextest("norm", "one", "1").is_red(&["the process that ran this spec was killed"]);
     assert_eq!(project.forwards(), 0);
 }

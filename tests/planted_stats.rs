@@ -138,14 +138,19 @@ fn inner_checkpoints_are_no_part_of_it() {
     let ran = Ran::of(project.command(&[]).env("PARITY_LEVEL", "1").output().unwrap());
     ran.is_green();
     assert_eq!((ran.stats(), ran.ended("ok").len()), (Some("ok"), 5));
-    // At a lower one than the spec's own it would be a part only.
-    project.edit(SPEC, "inputs: [x]", "inputs: [x]\nlevel: 1");
-    let listed = |name: &str, value: &str| {
-        Ran::of(project.command(&["--list"]).env(name, value).output().unwrap())
-            .said
-            .contains("::stats: test")
-    };
-    assert!(listed("PARITY_LEVEL", "1") && !listed("PARITY_LEVEL", "0"));
+}
+
+#[test]
+fn in_ci_nothing_is_accepted_and_nothing_forced() {
+    for (name, value) in [("INSTA_UPDATE", "always"), ("INSTA_FORCE_PASS", "1")] {
+        let project = Project::with_port("scaled");
+        let before = read(&project, SNAPSHOT);
+        let ran = Ran::of(project.command(ONLY_STATS).env(name, value).env("CI", "true").output().unwrap());
+        ran.is_red(&["moved since the snapshot was accepted"]);
+        assert_eq!(read(&project, SNAPSHOT), before);
+    }
+    let project = Project::with_port("scaled");
+    run_with(&project, "INSTA_FORCE_PASS", "1").is_red(&["moved since the snapshot was accepted"]);
 }
 
 #[test]

@@ -15,7 +15,7 @@ pub(super) enum Numbers<'a, T> {
 /// The spread, given the plain sums, or `None` where they cancel too much to tell.
 pub(super) fn spread_from_sums(count: usize, sum: f64, squares: f64) -> Option<f64> {
     let spread = squares - sum * sum / count as f64;
-    (spread >= 0.05 * squares).then_some(spread)
+    (squares.is_finite() && spread >= 0.05 * squares).then_some(spread)
 }
 
 /// The spread, given the mean, rounded.

@@ -22,14 +22,23 @@ pub(crate) enum Fate {
     NotRun,
 }
 
+impl Fate {
+    /// That of a spec which cannot run here and has to.
+    pub(crate) fn required(reason: &str) -> Self {
+        Self::Failed(format!("{reason}, and PARITY_REQUIRE=all allows nothing to be ignored"))
+    }
+}
+
 /// A run as people read it.
 pub(crate) struct Collected {
     pub(crate) specs: Vec<(Arc<Spec>, Fate)>,
     pub(crate) broken: Vec<SpecError>,
     /// What is wrong with specs and fixtures as a whole, if that was asked.
     pub(crate) discovery: Option<Vec<String>>,
-    /// The level in place of each spec's own.
+    /// The level in place of each spec's own, if that is higher.
     pub(crate) level: Option<u8>,
+    /// Whether every spec should have been run.
+    pub(crate) expects_all: bool,
 }
 
 /// What the run was told, which its folder does not say.
@@ -63,7 +72,13 @@ impl Collected {
             let fate = fate(&spec, fixture_root, run, told);
             (spec, fate)
         });
-        Self { specs: specs.collect(), broken, discovery, level: told.level }
+        let expects_all = told.filter.is_none();
+        Self { specs: specs.collect(), broken, discovery, level: told.level, expects_all }
+    }
+
+    /// Whether a port was stopped, since nobody had asked for more.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.specs.iter().any(|(_, fate)| matches!(fate, Fate::Ran(account) if account.story.is_stopped()))
     }
 
     /// Whether no spec was asked for.
@@ -82,12 +97,13 @@ impl Collected {
                 }
                 Fate::Ignored(_) => {
                     summary.specs += 1;
-                    summary.ignored += trial_names(spec, self.level.unwrap_or(spec.level)).len();
+                    summary.ignored += self.trial_names(spec).len();
                 }
                 Fate::Failed(_) => {
                     summary.specs += 1;
-                    summary.failed += 1;
+                    summary.failed += self.trial_names(spec).len();
                 }
+                Fate::NotRun if self.expects_all => summary.not_run += 1,
                 Fate::NotRun => {}
             }
         }
@@ -99,6 +115,11 @@ impl Collected {
             None => {}
         }
         summary
+    }
+
+    /// The trials that a spec has in this run.
+    pub(crate) fn trial_names(&self, spec: &Spec) -> Vec<String> {
+        trial_names(spec, self.level.unwrap_or(0).max(spec.level))
     }
 
     /// What the specs ran in, one line each where they differ.
@@ -139,6 +160,7 @@ impl Collected {
                 }
                 Fate::Ignored(reason) => text.push_str(&format!("{}  ignored: it {reason}\n", spec.id)),
                 Fate::Failed(problem) => text.push_str(&format!("{}  {problem}\n", spec.id)),
+                Fate::NotRun if self.expects_all => text.push_str(&format!("{}  was not run\n", spec.id)),
                 Fate::NotRun => continue,
             }
             text.push('\n');
@@ -157,13 +179,11 @@ fn fate(spec: &Spec, fixture_root: &Path, run: &Path, told: &Told<'_>) -> Fate {
     if folder.file(STARTED).exists() {
         return Fate::Failed("is still running".to_owned());
     }
-    let names = trial_names(spec, told.level.unwrap_or(spec.level));
+    let names = trial_names(spec, told.level.unwrap_or(0).max(spec.level));
     match spec.unmet(&Host::here(fixture_root, &spec.fixtures)) {
         Some(reason) if names.iter().any(|name| told.asks(&format!("{}::{name}", spec.id))) => {
             match told.require_all {
-                true => {
-                    Fate::Failed(format!("{reason}, and PARITY_REQUIRE=all allows nothing to be ignored"))
-                }
+                true => Fate::required(&reason),
                 false => Fate::Ignored(reason),
             }
         }

@@ -94,7 +94,22 @@ fn trials(run: &Collected) -> Result<String, serde_json::Error> {
         text.push('\n');
         Ok(())
     };
+    let whole = |spec, trial, status| TrialLine { spec, trial, status, ..TrialLine::default() };
+    if let Some(wrong) = &run.discovery {
+        let (text, class) = (wrong.join("\n"), Some(Class::Spec));
+        let line = whole("parity", "discovery", if wrong.is_empty() { "pass" } else { "fail" });
+        write(&match wrong.is_empty() {
+            true => line,
+            false => TrialLine { class, detail: Some(&text), ..line },
+        })?;
+    }
+    for error in &run.broken {
+        let text = error.to_string();
+        let line = whole(&error.id, "spec", "fail");
+        write(&TrialLine { class: Some(Class::Spec), detail: Some(&text), ..line })?;
+    }
     for (spec, fate) in &run.specs {
+        let names = run.trial_names(spec);
         let line = |trial, status| {
             let spec = spec.id.as_str();
             TrialLine { spec, trial, status, ..TrialLine::default() }
@@ -111,10 +126,16 @@ fn trials(run: &Collected) -> Result<String, serde_json::Error> {
                     write(&TrialLine { class, detail, warm_millis: ending.warm_millis, ..line })?;
                 }
             }
-            Fate::Ignored(reason) => write(&TrialLine { detail: Some(reason), ..line("spec", "ignored") })?,
+            Fate::Ignored(reason) => {
+                for name in &names {
+                    write(&TrialLine { detail: Some(reason), ..line(name, "ignored") })?;
+                }
+            }
             Fate::Failed(problem) => {
-                let class = Some(Class::Crash);
-                write(&TrialLine { class, detail: Some(problem), ..line("spec", "fail") })?;
+                for name in &names {
+                    let class = Some(Class::Crash);
+                    write(&TrialLine { class, detail: Some(problem), ..line(name, "fail") })?;
+                }
             }
             Fate::NotRun => {}
         }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::failure::{multiple, pixels};
-use crate::run::{Account, Ending, Inject, Verdict};
+use crate::run::{Account, Ending, Inject, STATS, Verdict, has_stats};
 use crate::spec::Spec;
 
 /// The ladder as text, with ANSI colours or without.
@@ -98,7 +98,7 @@ impl Columns {
 
 /// What there is to say of the run as a whole.
 fn notes(spec: &Spec, account: &Account) -> Vec<String> {
-    let story = &account.story;
+    let (story, endings) = (&account.story, &account.endings);
     let mut notes = Vec::new();
     match story.inject() {
         Inject::All => {
@@ -115,6 +115,9 @@ fn notes(spec: &Spec, account: &Account) -> Vec<String> {
         notes.push(format!("order: the port came to `{name}` after `{after}`, the reference before it"));
     }
     notes.extend(story.late_death());
+    if has_stats() && !story.is_stopped() && !endings.iter().any(|ending| ending.name == STATS) {
+        notes.push("the port's statistics were not compared with their snapshot".to_owned());
+    }
     notes
 }
 

@@ -13,6 +13,8 @@ pub(crate) struct Summary {
     pub(crate) ignored: usize,
     pub(crate) not_gated: usize,
     pub(crate) specs: usize,
+    /// Specs that should have been run, and were not.
+    pub(crate) not_run: usize,
     /// Whether any port went on with goldens in place of its own actuals.
     pub(crate) injected: bool,
 }
@@ -39,6 +41,9 @@ impl fmt::Display for Summary {
             write!(f, "{} not gated, ", self.not_gated)?;
         }
         f.write_str(&counted(self.specs, "spec"))?;
+        if self.not_run > 0 {
+            write!(f, ", {} not run", counted(self.not_run, "spec"))?;
+        }
         f.write_str(if self.injected { ", INJECTED" } else { "" })
     }
 }

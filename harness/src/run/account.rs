@@ -96,7 +96,7 @@ pub(crate) fn trial_names(spec: &Spec, level: u8) -> Vec<String> {
     let mut names: Vec<String> = checkpoints.map(|checkpoint| checkpoint.name.clone()).collect();
     names.extend(spec.needs_fixtures().then(|| FIXTURE.to_owned()));
     names.extend(spec.weights.is_some().then(|| WEIGHTS.to_owned()));
-    names.extend(has_stats(spec, level).then(|| STATS.to_owned()));
+    names.extend(has_stats().then(|| STATS.to_owned()));
     names
 }
 
@@ -125,7 +125,8 @@ fn endings(spec: &Spec, story: &Story) -> Vec<Ending> {
     let stopped = story.end().is_some_and(|end| end.stopped);
     let audit_failed = story.audit().is_some_and(|audit| !audit.is_clean());
     let mut blamed = None;
-    let mut latest = 0;
+    let (mut latest, mut lost) = (0, 0);
+    let undeclared: Vec<&str> = story.lines.iter().filter_map(undeclared).collect();
     let mut placed: Vec<(u64, Ending)> = Vec::new();
     for checkpoint in spec.checkpoints.iter().filter(|checkpoint| checkpoint.level <= level) {
         let records = met.get(checkpoint.name.as_str()).map_or(&[][..], Vec::as_slice);
@@ -148,8 +149,11 @@ fn endings(spec: &Spec, story: &Story) -> Vec<Ending> {
                     Verdict::Failed { class: Class::Crash, line: crash.clone(), more: story.last_words() }
                 }
             },
-            ([], [], None) => failed(Class::Unreached, unreached(&checkpoint.name, story)),
-            ([], records, _) => judged(checkpoint, records, story, crash.as_deref()),
+            ([], [], None) => {
+                lost += 1;
+                failed(Class::Unreached, unreached(&checkpoint.name, &undeclared, lost <= OFFERED))
+            }
+            ([], records, _) => judged(checkpoint, records, stopped, crash.as_deref()),
         };
         let deciding =
             records.iter().find(|record| record.verdict.status == Status::Fail).or(records.first());
@@ -175,11 +179,15 @@ fn endings(spec: &Spec, story: &Story) -> Vec<Ending> {
     if stopped {
         return endings;
     }
+    // Where every checkpoint was met before the port failed, the first of these tells of it.
+    let mut more = story.last_words().filter(|_| blamed.is_none());
     if spec.needs_fixtures() {
-        endings.push(Ending::without_record(FIXTURE, fixture(story)));
+        let verdict = unless_crashed(fixture(story), crash.as_deref(), &mut more);
+        endings.push(Ending::without_record(FIXTURE, verdict));
     }
     if spec.weights.is_some() {
-        endings.push(Ending::without_record(WEIGHTS, weights(story, crash)));
+        let verdict = unless_crashed(weights(story), crash.as_deref(), &mut more);
+        endings.push(Ending::without_record(WEIGHTS, verdict));
     }
     endings.extend(story.stats.as_ref().map(stats_ending));
     endings
@@ -204,11 +212,10 @@ fn failed(class: Class, line: String) -> Verdict {
 }
 
 /// The verdict on a checkpoint that was met at least once.
-fn judged(checkpoint: &Checkpoint, records: &[&Arc<Record>], story: &Story, crash: Option<&str>) -> Verdict {
+fn judged(checkpoint: &Checkpoint, records: &[&Arc<Record>], stopped: bool, crash: Option<&str>) -> Verdict {
     let verdict =
         &records.iter().find(|record| record.verdict.status != Status::Pass).unwrap_or(&records[0]).verdict;
     let wanted = checkpoint.hits as usize;
-    let stopped = story.end().is_some_and(|end| end.stopped);
     if records.len() > wanted || (records.len() < wanted && !stopped) {
         let because = crash.map(|crash| format!(": {crash}")).unwrap_or_default();
         let class = if crash.is_some() && records.len() < wanted { Class::Crash } else { Class::Hits };
@@ -225,15 +232,28 @@ pub(super) fn times(count: usize) -> String {
     if count == 1 { "once".into() } else { format!("{count} times") }
 }
 
-fn unreached(name: &str, story: &Story) -> String {
-    let undeclared: Vec<&str> = story.lines.iter().filter_map(undeclared).collect();
-    let near = did_you_mean(name, undeclared.iter().copied());
+/// Names that are near are offered for so many checkpoints: looking for them takes a while where a scope was renamed.
+const OFFERED: usize = 20;
+
+fn unreached(name: &str, undeclared: &[&str], offers: bool) -> String {
+    let near = if offers { did_you_mean(name, undeclared.iter().copied()) } else { String::new() };
     let seen = match undeclared.len() {
         0 => "every tap that the port met is declared".to_owned(),
         1 => format!("the port met one tap that is not declared, `{}`", undeclared[0]),
         count => format!("the port met {count} taps that are not declared, `{}` first", undeclared[0]),
     };
     format!("the port finished without meeting this tap{near}; {seen}")
+}
+
+/// What passed although the port did not come to its end was not looked at to its end.
+fn unless_crashed(verdict: Verdict, crash: Option<&str>, more: &mut Option<String>) -> Verdict {
+    match (verdict, crash) {
+        (Verdict::Passed, Some(crash)) => {
+            let line = format!("not looked at to the end: {crash}");
+            Verdict::Failed { class: Class::Crash, line, more: more.take() }
+        }
+        (verdict, _) => verdict,
+    }
 }
 
 fn fixture(story: &Story) -> Verdict {
@@ -261,17 +281,12 @@ fn fixture(story: &Story) -> Verdict {
     }
 }
 
-fn weights(story: &Story, crash: Option<String>) -> Verdict {
-    let audit = match (&story.obstacles[..], story.audit()) {
-        ([obstacle, ..], _) => return failed(obstacle.class, "not run".to_owned()),
-        ([], None) => {
-            return failed(Class::Crash, crash.unwrap_or_else(|| "no audit was made".to_owned()));
-        }
-        ([], Some(audit)) => audit,
-    };
-    if audit.is_clean() {
-        return Verdict::Passed;
+fn weights(story: &Story) -> Verdict {
+    if let [obstacle, ..] = &story.obstacles[..] {
+        return failed(obstacle.class, "not run".to_owned());
     }
+    // A worker that did not live to make an audit has crashed, which is told instead.
+    let Some(audit) = story.audit().filter(|audit| !audit.is_clean()) else { return Verdict::Passed };
     let mut line = format!("{} weights taken", audit.taken.len());
     let mut more = Vec::new();
     for (position, (what, counted, found)) in audit.faults().into_iter().enumerate() {

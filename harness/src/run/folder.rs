@@ -186,6 +186,27 @@ impl Folder {
         lock(&self.file("lock"))
     }
 
+    /// Removes everything but the lock, which the caller holds; the records first, which verdicts are made of.
+    pub(crate) fn clear(&self) -> Result<(), FolderError> {
+        let failed = |path: PathBuf| |source| FolderError::Write { path, source };
+        let records = self.file(RECORDS);
+        if records.exists() {
+            fs::remove_file(&records).map_err(failed(records.clone()))?;
+        }
+        for entry in fs::read_dir(&self.0).map_err(failed(self.0.clone()))? {
+            let entry = entry.map_err(failed(self.0.clone()))?;
+            if entry.file_name() == "lock" {
+                continue;
+            }
+            let removed = match entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                true => fs::remove_dir_all(entry.path()),
+                false => fs::remove_file(entry.path()),
+            };
+            removed.map_err(failed(entry.path()))?;
+        }
+        Ok(())
+    }
+
     /// Whether a process works in this folder.
     pub(crate) fn is_locked(&self) -> bool {
         File::open(self.file("lock")).is_ok_and(|file| file.try_lock().is_err())

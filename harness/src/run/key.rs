@@ -7,6 +7,8 @@ use std::time::SystemTime;
 
 use super::folder::FolderError;
 
+/// The link to the newest run.
+const LATEST: &str = "latest";
 /// How many runs are kept; older ones are removed when a new one starts.
 const KEPT: usize = 10;
 
@@ -72,7 +74,7 @@ fn point_latest(runs: &Path, key: &str) -> io::Result<()> {
     let aside = runs.join(format!(".latest-{key}"));
     let _ = fs::remove_file(&aside);
     std::os::unix::fs::symlink(key, &aside)?;
-    fs::rename(&aside, runs.join("latest"))
+    fs::rename(&aside, runs.join(LATEST)).inspect_err(|_| _ = fs::remove_file(&aside))
 }
 
 /// Removes the oldest runs beyond [`KEPT`], never the one called `key` nor one that goes on.
@@ -92,19 +94,19 @@ fn prune(runs: &Path, key: &str) {
     }
 }
 
-/// The key of this process's run: what `PARITY_RUN` says, or else one for all processes of a nextest run, or a
-/// [`fresh_key`].
+/// The key of this process's run: what `PARITY_RUN` says, or a [`fresh_key`]; under nextest one for all processes of the
+/// same round of the same binary, which begins with what `PARITY_RUN` says.
 pub(crate) fn key() -> String {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    if let Some(key) = variable("PARITY_RUN") {
-        return plain(&key);
-    }
+    let named = variable("PARITY_RUN");
     if let Some(run) = variable("NEXTEST_RUN_ID") {
+        let named = plain(&named.unwrap_or_else(|| "nextest".to_owned()));
         let binary = variable("NEXTEST_BINARY_ID").unwrap_or_default();
         let stress = variable("NEXTEST_STRESS_CURRENT").unwrap_or_default();
-        return plain(&format!("nextest-{run}-{binary}-{stress}"));
+        // What tells rounds apart comes first: a long name loses its end.
+        return plain(&format!("{}-{run}-{stress}-{binary}", &named[..named.len().min(40)]));
     }
-    fresh_key()
+    named.map_or_else(fresh_key, |named| plain(&named))
 }
 
 /// A key that no run had before: the time and the process id.
@@ -116,7 +118,8 @@ pub(crate) fn fresh_key() -> String {
 fn plain(text: &str) -> String {
     let kept = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
     let name: String = text.chars().map(kept).take(150).collect();
-    format!("{}{}", if name.starts_with(['.', '-']) { "run" } else { "" }, name)
+    let taken = name.starts_with(['.', '-']) || name == LATEST;
+    format!("{}{name}", if taken { "run-" } else { "" })
 }
 
 #[cfg(test)]
@@ -126,7 +129,8 @@ mod tests {
     #[test]
     fn a_key_is_one_plain_file_name() {
         assert_eq!(plain("a::b/../c"), "a--b-..-c");
-        assert_eq!(plain("../x"), "run..-x");
+        assert_eq!(plain("../x"), "run-..-x");
+        assert_eq!(plain("latest"), "run-latest");
         assert_eq!(plain("latest run"), "latest-run");
     }
 

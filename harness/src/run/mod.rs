@@ -55,7 +55,7 @@ pub(crate) use obstacle::{Obstacle, look_at_fixtures};
 pub(crate) use port::Port;
 #[cfg(feature = "mlx")]
 pub use port::{PortResult, Run, RunError};
-pub(crate) use stats::{Compared, STATS, moved, stats_text};
+pub(crate) use stats::{Compared, STATS, has_stats, moved, stats_text};
 pub(crate) use story::Story;
 #[cfg(feature = "mlx")]
 pub use weights::WeightSet;

@@ -23,14 +23,13 @@ pub(crate) const DRIFT: f64 = 1e-3;
 /// See [`DRIFT`]; in multiples of the distance from 1 to the next number of the dtype.
 pub(crate) const DRIFT_EPSILONS: f64 = 4.0;
 
-/// Whether `spec` has the trial when it runs at `level`: every checkpoint of its own level must be looked at, and the
-/// port must run on its own results.
-pub(crate) fn has_stats(spec: &Spec, level: u8) -> bool {
-    level >= spec.level && !injected_by_environment()
+/// Whether specs have the trial: their ports must run on their own results.
+pub(crate) fn has_stats() -> bool {
+    !injected_by_environment()
 }
 
 /// Whether the environment injects goldens into every port. What a spec's own `inject` does belongs to the spec.
-pub(crate) fn injected_by_environment() -> bool {
+fn injected_by_environment() -> bool {
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0");
     set("PARITY_INJECT") || set("PARITY_LOCALISE")
 }

@@ -100,12 +100,17 @@ impl Story {
         self.crash().is_some()
     }
 
+    /// Whether the port was stopped on purpose, since nobody had asked for more.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.end().is_some_and(|end| end.stopped)
+    }
+
     /// Why the run does not tell of the whole port, in one line; nothing if it does.
     pub(crate) fn incomplete(&self, spec: &Spec) -> Option<String> {
         if let Some(obstacle) = self.obstacles.first() {
             return Some(format!("not run; `{}::{}` says why", spec.id, teller(obstacle)));
         }
-        if self.end().is_some_and(|end| end.stopped) {
+        if self.is_stopped() {
             return Some("the port was stopped, since nobody had asked for the whole of it".to_owned());
         }
         self.crash()

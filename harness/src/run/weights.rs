@@ -57,8 +57,12 @@ impl WeightSet {
         match self.find(name)? {
             Some(array) => Ok(array),
             None => {
-                self.ledger.borrow_mut().missing.insert(name.to_owned());
-                let near = did_you_mean(name, self.names.keys().map(String::as_str));
+                let mut ledger = self.ledger.borrow_mut();
+                ledger.missing.insert(name.to_owned());
+                // Looking for near names takes a while where a whole model is called otherwise.
+                let offers = ledger.missing.len() <= 20;
+                let names = self.names.keys().map(String::as_str).filter(|_| offers);
+                let near = did_you_mean(name, names);
                 Err(RunError::NoWeight { name: name.to_owned(), near })
             }
         }

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::collections::{BTreeMap, HashSet};
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::ExitCode;
@@ -134,7 +134,14 @@ fn choose_device(spec: &Spec) -> Result<String, String> {
 fn end_with_parent() {
     std::thread::spawn(|| {
         let mut stdin = std::io::stdin().lock();
-        while matches!(stdin.read(&mut [0; 64]), Ok(1..)) {}
+        loop {
+            match stdin.read(&mut [0; 64]) {
+                Ok(1..) => {}
+                // A signal that the port or a profiler handles is not our parent's end.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Ok(0) | Err(_) => break,
+            }
+        }
         // Not `exit`: its handlers would run beside an MLX that is still at work.
         std::process::abort();
     });

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::stats;
+use serde::{Deserialize, Serialize};
+
 use crate::Class;
 use crate::golden::ChecksumMemory;
 use crate::report::error_chain;
@@ -42,6 +44,18 @@ impl Home {
     pub(super) fn started(&self) -> Option<&Path> {
         self.going.get()?.as_ref().ok().map(|going| going.folder.as_path())
     }
+}
+
+/// Who runs a spec.
+#[derive(Debug, Serialize, Deserialize)]
+struct Started {
+    process: u32,
+    /// Which attempt of nextest's, from 1.
+    attempt: u32,
+}
+
+fn attempt() -> u32 {
+    std::env::var("NEXTEST_ATTEMPT").ok().and_then(|attempt| attempt.parse().ok()).unwrap_or(1)
 }
 
 /// A spec with the settings of this run.
@@ -117,16 +131,17 @@ impl Case {
 
     /// Runs the spec, or waits for the process that does, and reads what it left.
     fn story(&self, folder: PathBuf) -> Result<Story, FolderError> {
-        if !self.home.shared {
-            // Somebody gave this run the name of an earlier one: what that one found is not ours.
-            let _ = std::fs::remove_dir_all(&folder);
-        }
         let folder = Folder::create(folder)?;
         let _held = folder.lock()?;
-        // A retry of nextest is a new attempt at the same run; everything else that was started is not repeated.
-        let retry = std::env::var("NEXTEST_ATTEMPT").is_ok_and(|attempt| attempt != "1");
-        if let Some(story) = Story::read(&folder)?.filter(|story| !(retry && story.crashed())) {
-            return Ok(story);
+        let mut retry = false;
+        if self.home.shared {
+            // A retry of nextest is a new attempt at the same run, made by the first process that comes to it;
+            // everything else that was started is not repeated.
+            let before: Option<Started> = folder.read_json(STARTED)?;
+            retry = before.is_some_and(|before| before.attempt < attempt());
+            if let Some(story) = Story::read(&folder)?.filter(|story| !(retry && story.crashed())) {
+                return Ok(story);
+            }
         }
         let exit = if self.home.shared && !retry && folder.file(STARTED).exists() {
             Exit::Abandoned
@@ -141,10 +156,10 @@ impl Case {
                 inject: self.inject.clone(),
                 times: self.home.times,
             };
+            // What an earlier attempt left, or an earlier run of the same name, is not ours.
+            folder.clear()?;
+            folder.write_json(STARTED, &Started { process: std::process::id(), attempt: attempt() })?;
             folder.write_json(JOB, &job)?;
-            folder.write_json(STARTED, &std::process::id())?;
-            // That of an attempt before this one, which must not speak for it should we be killed.
-            let _ = std::fs::remove_file(folder.file(EXIT));
             self.run(&job)?
         };
         folder.write_json(EXIT, &exit)?;

@@ -59,7 +59,7 @@ impl Settings {
         };
         let level = number("PARITY_LEVEL", u8::MAX.into())?.and_then(|level| u8::try_from(level).ok());
         let times = number("PARITY_TIMES", 1000)?.unwrap_or(0);
-        let in_ci = variable("CI").is_some_and(|ci| !["", "0", "false"].contains(&ci.as_str()));
+        let in_ci = in_ci(&variable);
         let refused = "it not to be set in CI: a run on injected goldens proves nothing";
         let named: Vec<String> = variable("PARITY_INJECT")
             .iter()
@@ -77,6 +77,12 @@ impl Settings {
         };
         Ok(Self { require, level, inject, times })
     }
+}
+
+/// Whether this is CI: `CI`, or Azure's own `TF_BUILD`, is set to something that is not a no.
+pub(super) fn in_ci(variable: impl Fn(&str) -> Option<String>) -> bool {
+    let set = |name: &str| variable(name).is_some_and(|ci| !["", "0", "false"].contains(&ci.as_str()));
+    set("CI") || set("TF_BUILD")
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use insta::{Comparator, Settings, Snapshot};
 use serde::{Deserialize, Serialize};
 
+use super::settings::in_ci;
 use crate::report::error_chain;
 use crate::run::{Compared, Folder, moved};
 
@@ -59,6 +60,11 @@ fn run(folder: &Folder, root: &Path, snapshots: &Path, name: &str, text: &str) -
     let _ = std::fs::remove_file(folder.file(OUTCOME));
     let mut command = Command::new(std::env::current_exe().map_err(|error| error.to_string())?);
     command.env(SNAPSHOT, folder.file("")).env("INSTA_OUTPUT", "none").stdin(Stdio::null());
+    // A drift that passes is none, and in CI nobody is there to accept one.
+    command.env_remove("INSTA_FORCE_PASS");
+    if in_ci(|name| std::env::var(name).ok()) {
+        command.env("INSTA_UPDATE", "no");
+    }
     if std::env::var_os("INSTA_WORKSPACE_ROOT").is_none() {
         // Else insta asks Cargo, about the workspace of this library.
         command.env("INSTA_WORKSPACE_ROOT", root);

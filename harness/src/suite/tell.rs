@@ -30,6 +30,11 @@ pub(super) fn tell(told: &Told, arguments: &Arguments, conclusion: &Conclusion) 
                 println!("{} is ignored: it {reason}", spec.id);
             }
             print!("{}", run.ladders(fixture_root, true, std::io::stdout().is_terminal()));
+            if run.is_stopped() {
+                println!(
+                    "stopped after the checkpoints that were asked for; later hits of theirs were not counted"
+                );
+            }
         }
     }
     let filtered = usize::try_from(conclusion.num_filtered_out).unwrap_or(usize::MAX);
@@ -61,13 +66,17 @@ pub(super) fn tell(told: &Told, arguments: &Arguments, conclusion: &Conclusion) 
 fn collected(told: &Told) -> Collected {
     let specs = told.cases.iter().map(|case| {
         let ignored = told.ignored.iter().find(|(spec, _)| Arc::ptr_eq(spec, &case.spec));
-        let fate = match (case.account(), ignored) {
-            (Some(Ok(account)), _) => Fate::Ran(Arc::clone(account)),
-            (Some(Err(problem)), _) => Fate::Failed(problem.clone()),
-            (None, Some((_, reason))) => Fate::Ignored(reason.clone()),
-            (None, None) => Fate::NotRun,
+        let required = told.required.iter().find(|(spec, _)| Arc::ptr_eq(spec, &case.spec));
+        let fate = match (case.account(), ignored, required) {
+            (Some(Ok(account)), ..) => Fate::Ran(Arc::clone(account)),
+            (Some(Err(problem)), ..) => Fate::Failed(problem.clone()),
+            (None, Some((_, reason)), _) => Fate::Ignored(reason.clone()),
+            (None, None, Some((_, reason))) => Fate::required(reason),
+            (None, None, None) => Fate::NotRun,
         };
         (Arc::clone(&case.spec), fate)
     });
-    Collected { specs: specs.collect(), broken: Vec::new(), discovery: None, level: None }
+    let discovery = told.discovery.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let (specs, broken) = (specs.collect(), told.broken.clone());
+    Collected { specs, broken, discovery, level: None, expects_all: false }
 }

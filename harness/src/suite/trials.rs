@@ -43,6 +43,11 @@ pub(super) struct Told {
     pub(super) cases: Vec<Arc<Case>>,
     /// Specs that do not run, and why; libtest has no place for reasons.
     pub(super) ignored: Vec<(Arc<Spec>, String)>,
+    /// Specs that cannot run here and had to.
+    pub(super) required: Vec<(Arc<Spec>, String)>,
+    pub(super) broken: Vec<SpecError>,
+    /// What is wrong with specs and fixtures as a whole, once that was looked at.
+    pub(super) discovery: Arc<Mutex<Option<Vec<String>>>>,
     /// Each trial counts itself here, so that none can be lost between ours and libtest's accounts.
     pub(super) counts: Arc<Mutex<Summary>>,
     /// How many trials there are in all.
@@ -52,8 +57,16 @@ pub(super) struct Told {
 
 impl Trials {
     fn of(suite: &Suite, arguments: &Arguments) -> Self {
-        let told =
-            Told { cases: Vec::new(), ignored: Vec::new(), counts: Arc::default(), declared: 0, home: None };
+        let told = Told {
+            cases: Vec::new(),
+            ignored: Vec::new(),
+            required: Vec::new(),
+            broken: Vec::new(),
+            discovery: Arc::default(),
+            counts: Arc::default(),
+            declared: 0,
+            home: None,
+        };
         let mut all = Self { trials: Vec::new(), require: Require::Declared, told };
         let loaded = load(suite, arguments);
         let settings = Settings::from_env().and_then(|settings| match loaded.whole {
@@ -87,14 +100,17 @@ impl Trials {
         if let Some(error) = &unreadable {
             all.fail(DISCOVERY.into(), error.to_string());
         } else if whole && broken.is_empty() {
-            let wrong = suite.discovery_of(specs.clone());
-            all.push(DISCOVERY.into(), None, false, move || match wrong().join("\n") {
-                wrong if wrong.is_empty() => Ok(Verdict::Passed),
-                wrong => Err(Failed::from(wrong)),
+            let (look, found) = (suite.discovery_of(specs.clone()), Arc::clone(&all.told.discovery));
+            all.push(DISCOVERY.into(), None, false, move || {
+                let wrong = look();
+                let text = wrong.join("\n");
+                *found.lock().unwrap_or_else(PoisonError::into_inner) = Some(wrong);
+                if text.is_empty() { Ok(Verdict::Passed) } else { Err(Failed::from(text)) }
             });
         }
         for spec in specs {
-            let level = settings.level.unwrap_or(spec.level);
+            // Never fewer than the spec itself asks for: a checkpoint that is not looked at is not green.
+            let level = settings.level.unwrap_or(0).max(spec.level);
             let unusable = (!suite.ports.contains_key(&spec.port)).then(|| {
                 let near = did_you_mean(&spec.port, suite.ports.keys().map(String::as_str));
                 format!("port `{}` is not registered with `Suite::port`{near}", spec.port)
@@ -104,7 +120,29 @@ impl Trials {
             all.add(Arc::new(Case::new(Arc::clone(&home), spec, level, inject, unusable)), ignored);
         }
         all.told.home = Some(home);
+        all.told.broken = broken;
+        all.told.broken.extend(unreadable);
+        all.expect(arguments);
         all
+    }
+
+    /// Makes sure that a trial which was asked for by its whole name is there. nextest lists first and runs each name
+    /// later: what was removed or broken meanwhile would be no test at all, and pass.
+    fn expect(&mut self, arguments: &Arguments) {
+        let Some(name) = arguments.filter.as_ref().filter(|_| arguments.exact && !arguments.list) else {
+            return;
+        };
+        // Any other test of a workspace may be asked for in every binary; the names of specs have a slash.
+        let ours = std::env::var_os("NEXTEST_RUN_ID").is_some()
+            || name.split_once("::").is_some_and(|(id, _)| id.contains('/'));
+        if !ours || self.trials.iter().any(|(trial, _)| trial.name() == name) {
+            return;
+        }
+        let text = match self.told.broken.first() {
+            Some(error) => error.to_string(),
+            None => format!("`{name}` is not declared, or not at this level"),
+        };
+        self.fail(name.clone(), text);
     }
 
     /// Adds every trial of a case, ignored if there is a reason.
@@ -126,8 +164,12 @@ impl Trials {
                 }
             }
         }
-        if let Some(reason) = ignored.filter(|_| self.require == Require::Declared) {
-            self.told.ignored.push((Arc::clone(&case.spec), reason));
+        if let Some(reason) = ignored {
+            let told = match self.require {
+                Require::Declared => &mut self.told.ignored,
+                Require::All => &mut self.told.required,
+            };
+            told.push((Arc::clone(&case.spec), reason));
         }
         self.told.cases.push(case);
     }
