@@ -34,7 +34,11 @@ fn declared(text: &str) -> Result<Option<String>, (usize, String, String)> {
     for (index, line) in text.lines().enumerate() {
         let Some(rest) = line.strip_prefix(MARK) else { continue };
         let wrong = |said: String| (index + 1, line.to_owned(), said);
-        let said: Said = toml::from_str(rest.trim()).map_err(|error| wrong(error.message().to_owned()))?;
+        let said: Said = toml::from_str(rest.trim()).map_err(|error| {
+            // What TOML takes a bare word for helps nobody.
+            let known = error.message().contains(" field");
+            wrong(if known { error.message().to_owned() } else { "the name must be in quotes".into() })
+        })?;
         if found.replace(said.environment).is_some() {
             return Err(wrong("it is there twice".into()));
         }
@@ -150,7 +154,7 @@ mod tests {
     #[test]
     fn what_is_not_understood_is_an_error_with_its_line() {
         for (text, line, words) in [
-            ("# parity: environment = torch\n", 1, "torch"),
+            ("# parity: environment = torch\n", 1, "must be in quotes"),
             ("\n# parity: envronment = \"torch\"\n", 2, "unknown field `envronment`"),
             ("# parity:\n", 1, "missing field `environment`"),
             ("# parity: environment = \"a\"\n# parity: environment = \"b\"\n", 2, "twice"),
