@@ -1,3 +1,4 @@
+# parity: environment = "numpy"
 """Goldens of a gated MLP after RMSNorm, in NumPy.
 
 Run with: cargo xtask regenerate-fixtures gated_mlp/block

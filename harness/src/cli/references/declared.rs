@@ -10,15 +10,17 @@ use super::ReferencesError;
 
 const MARK: &str = "# parity:";
 
-/// The environment that a script asks for with a line `# parity: environment = "torch"`; none when it asks for none.
-pub(crate) fn environment_of(script: &Path) -> Result<Option<String>, ReferencesError> {
+/// The environment that a script asks for with a line `# parity: environment = "torch"`; of one that asks for none, that
+/// of the project in `folder`: `environment` in `[tool.parity]` of its `pyproject.toml`, or none.
+pub(crate) fn environment_of(script: &Path, folder: &Path) -> Result<Option<String>, ReferencesError> {
     let text =
         fs::read(script).map_err(|source| ReferencesError::Read { path: script.to_owned(), source })?;
-    declared(&String::from_utf8_lossy(&text)).map_err(|(line, found, said)| ReferencesError::Line {
-        script: script.to_owned(),
-        line,
-        found,
-        said,
+    let named = declared(&String::from_utf8_lossy(&text)).map_err(|(line, found, said)| {
+        ReferencesError::Line { script: script.to_owned(), line, found, said }
+    })?;
+    Ok(match named {
+        Some(named) => Some(named),
+        None => Manifest::read(folder)?.tool.parity.environment,
     })
 }
 
@@ -32,7 +34,11 @@ fn declared(text: &str) -> Result<Option<String>, (usize, String, String)> {
     for (index, line) in text.lines().enumerate() {
         let Some(rest) = line.strip_prefix(MARK) else { continue };
         let wrong = |said: String| (index + 1, line.to_owned(), said);
-        let said: Said = toml::from_str(rest.trim()).map_err(|error| wrong(error.message().to_owned()))?;
+        let said: Said = toml::from_str(rest.trim()).map_err(|error| {
+            // What TOML takes a bare word for helps nobody.
+            let known = error.message().contains(" field");
+            wrong(if known { error.message().to_owned() } else { "the name must be in quotes".into() })
+        })?;
         if found.replace(said.environment).is_some() {
             return Err(wrong("it is there twice".into()));
         }
@@ -79,6 +85,20 @@ struct Manifest {
     project: Project,
     #[serde(default, rename = "dependency-groups")]
     groups: BTreeMap<String, Vec<Entry>>,
+    #[serde(default)]
+    tool: Tool,
+}
+
+#[derive(Default, Deserialize)]
+struct Tool {
+    #[serde(default)]
+    parity: Settings,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Settings {
+    environment: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -134,7 +154,7 @@ mod tests {
     #[test]
     fn what_is_not_understood_is_an_error_with_its_line() {
         for (text, line, words) in [
-            ("# parity: environment = torch\n", 1, "torch"),
+            ("# parity: environment = torch\n", 1, "must be in quotes"),
             ("\n# parity: envronment = \"torch\"\n", 2, "unknown field `envronment`"),
             ("# parity:\n", 1, "missing field `environment`"),
             ("# parity: environment = \"a\"\n# parity: environment = \"b\"\n", 2, "twice"),
@@ -161,5 +181,20 @@ mod tests {
         assert_eq!(declared_packages(folder.path(), None).unwrap(), ["parity-export"]);
         let found = declared_packages(folder.path(), Some("mlx")).unwrap();
         assert_eq!(found, ["parity-export", "mlx", "numpy", "ml-dtypes"]);
+    }
+
+    #[test]
+    fn a_project_names_the_environment_of_scripts_that_name_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let (script, project) = (folder.path().join("a.py"), folder.path().join("pyproject.toml"));
+        fs::write(&script, "import torch\n").unwrap();
+        fs::write(&project, "").unwrap();
+        assert_eq!(environment_of(&script, folder.path()).unwrap(), None);
+        fs::write(&project, "[tool.parity]\nenvironment = \"torch\"\n").unwrap();
+        assert_eq!(environment_of(&script, folder.path()).unwrap().as_deref(), Some("torch"));
+        fs::write(&script, "# parity: environment = \"numpy\"\n").unwrap();
+        assert_eq!(environment_of(&script, folder.path()).unwrap().as_deref(), Some("numpy"));
+        fs::write(&project, "[tool.parity]\nenviroment = \"torch\"\n").unwrap();
+        assert!(groups(folder.path()).unwrap_err().to_string().contains("unknown field `enviroment`"));
     }
 }

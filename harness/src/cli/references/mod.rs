@@ -14,7 +14,7 @@ use std::process::Command;
 
 use sha2::{Digest, Sha256};
 
-pub(crate) use declared::{declared_packages, environment_of, groups};
+pub(crate) use declared::{declared_packages, groups};
 pub(crate) use error::ReferencesError;
 pub(crate) use uv::Uv;
 
@@ -24,6 +24,7 @@ use super::python::{Python, last_lines};
 use super::size;
 use super::steps::Steps;
 use crate::hash::hex;
+use declared::environment_of;
 use download::Download;
 
 /// A download above this is asked about first.
@@ -83,7 +84,7 @@ impl<'a> Environments<'a> {
             }
             return Ok(self.made[&None].clone());
         };
-        let group = environment_of(script)?;
+        let group = environment_of(script, &folder)?;
         if let Some(group) = &group {
             let known = groups(&folder)?;
             if !known.contains(group) {

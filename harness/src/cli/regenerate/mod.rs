@@ -37,8 +37,9 @@ use make::{Made, Maker};
     cargo xtask regenerate-fixtures --check              say what is not current, change nothing\n  \
     cargo xtask regenerate-fixtures --check --run        run the references, and see that they give the set again\n\n\
     A reference is run twice as `python SCRIPT FOLDER`, and must give the same bytes. It runs in the environment that\n\
-    exporter/references locks, in the group that a line `# parity: environment = \"torch\"` of the script names, or\n\
-    with the machine's Python (PARITY_PYTHON names another) where nothing is locked. You see what changes before you\n\
+    exporter/references locks, in the group that a line `# parity: environment = \"torch\"` of the script or\n\
+    `environment` in `[tool.parity]` beside the lock names; or with the machine's Python (PARITY_PYTHON names another)\n\
+    where nothing is locked. You see what changes before you\n\
     are asked, and the old set stays until the new one takes its place in one step.\n\n\
     PARITY_SIZE_WARN (1 GB) and PARITY_SIZE_LIMIT (10 GB) bound what fixtures and runs take.")]
 pub(crate) struct Arguments {

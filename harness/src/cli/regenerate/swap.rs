@@ -95,6 +95,8 @@ mod tests {
     }
 
     proptest! {
+        // Each case waits for the disk.
+        #![proptest_config(ProptestConfig::with_cases(40))]
         #[test]
         fn a_swap_leaves_the_new_folder_and_nothing_beside(
             old in proptest::option::of(1..6usize), new in 1..6usize, exchange: bool
@@ -146,7 +148,7 @@ mod tests {
         let done = AtomicBool::new(false);
         std::thread::scope(|threads| {
             threads.spawn(|| {
-                for round in 1..200 {
+                for round in 1..60 {
                     folder(&aside, &round.to_string(), 8);
                     swap(&aside, &target, true).unwrap();
                 }
