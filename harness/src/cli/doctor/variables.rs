@@ -16,6 +16,7 @@ const KNOWN: &[(&str, &str)] = &[
     ("PARITY_LOCALISE", "injects every golden: verdicts are those of single stages"),
     ("PARITY_INJECT", "injects goldens: verdicts after them are not the port's own"),
     ("PARITY_TIMES", "runs ports again for their times"),
+    ("PARITY_RUN", "what the run's folder is called"),
     ("PARITY_SIZE_WARN", "when the size of fixtures and runs is warned of"),
     ("PARITY_SIZE_LIMIT", "when the size of fixtures and runs is refused"),
 ];
@@ -29,7 +30,6 @@ const OURS: &[&str] = &[
     "PARITY_REPORT",
     "PARITY_REUSE",
     "PARITY_ROOT",
-    "PARITY_RUN",
     "PARITY_SNAPSHOT",
     "PARITY_SPREAD",
     "PARITY_WORKER",
@@ -95,6 +95,10 @@ fn check(project: &Project, name: &str, value: &str) -> Option<Check> {
         };
         return Some(Check::warn(name, format!("is `{value}`: {what}"), unset));
     }
+    if (name, value) == ("MLX_ENABLE_TF32", "0") {
+        // What our own Cargo configuration sets, and every worker has: float32 means float32.
+        return None;
+    }
     let (_, what) = NUMERIC.iter().find(|(prefix, _)| name.starts_with(prefix))?;
     Some(Check::warn(name, format!("is `{value}`: {what}"), unset))
 }
@@ -113,6 +117,8 @@ mod tests {
         };
         assert_eq!(told("HOME2").subject, "variables");
         assert_eq!(told("MLX_ENABLE_TF32").found, "is `1`: changes how MLX computes");
+        let as_we_set_it = checks(&project, [("MLX_ENABLE_TF32".into(), "0".into())]);
+        assert_eq!(as_we_set_it[0].subject, "variables", "nothing to tell");
         assert!(told("PARITY_LOCALIZE").found.contains("nothing reads it, did you mean `PARITY_LOCALISE`?"));
         assert!(told("PARITY_REUSE").found.contains("only our own processes"));
         assert!(told("PYTHONPATH").found.contains("references import from there first"));
