@@ -1,3 +1,4 @@
+# parity: environment = "mlx"
 """Goldens of a linear layer and of what Python MLX makes of it in 4 and 8 bits, in groups of each size that it has.
 
 Run with: cargo xtask regenerate-fixtures quantized/linear
