@@ -8,6 +8,7 @@ mod class;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod compare;
+pub mod diagnose;
 pub mod golden;
 mod hash;
 mod near;
