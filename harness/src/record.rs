@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::class::Class;
 use crate::compare::{Floor, Gate, Metrics, Outcome, number};
+use crate::diagnose::Cause;
 use crate::tensor::{Dtype, TensorView};
 
 /// The version of the schema that this build writes. A field may be added without a new version; one that goes or
@@ -52,6 +53,9 @@ pub struct Record {
     /// How far pixels are apart, at a stage that is an image.
     #[serde(default)]
     pub image: Option<Image>,
+    /// What kind of wrong it is, best explanation first; empty unless it failed and was looked into.
+    #[serde(default)]
+    pub causes: Vec<Cause>,
     /// Whether a golden was returned in place of an actual here or before.
     pub injected: bool,
 }
@@ -144,6 +148,7 @@ mod tests {
 
     use super::*;
     use crate::compare::{Rule, compare};
+    use crate::diagnose::{Kind, Residual};
 
     const DOC: &str = include_str!("../../docs/record.md");
 
@@ -176,6 +181,12 @@ mod tests {
             millis: 1.25,
             memory: Some(Memory { active_bytes: 73_728, peak_bytes: 147_456 }),
             image: Some(Image { psnr_db: 41.5, pixels: 2, mismatched_pixels: 1 }),
+            causes: vec![Cause {
+                kind: Kind::Factor,
+                text: "the golden times 1.5".to_owned(),
+                residual: Residual { rms: 1.5e-7, part: 0.25, used: 0.125 },
+                sampled: None,
+            }],
             injected: false,
         }
     }

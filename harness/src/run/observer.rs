@@ -127,6 +127,7 @@ impl Observer {
             millis,
             memory: memory_now(),
             image: picture.as_ref().map(Picture::measure),
+            causes: Vec::new(),
             injected: self.injected || injected.is_some(),
         };
         self.sequence += 1;
