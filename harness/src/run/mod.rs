@@ -4,6 +4,8 @@
 
 mod account;
 #[cfg(feature = "mlx")]
+mod alter;
+#[cfg(feature = "mlx")]
 mod array;
 mod catalogue;
 #[cfg(feature = "mlx")]

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use mlx_parity_tap::Driver;
 use mlx_rs::{Array, error::Exception, memory};
 
+use super::alter::Alterations;
 use super::array::to_host;
 use super::clock::Clock;
 use super::folder::{Folder, FolderError, Line, Writer};
@@ -25,6 +26,7 @@ use crate::tensor::{Tensor, write_npy};
 pub(super) struct Observer {
     spec: Rc<Spec>,
     judge: Judge,
+    alterations: Alterations,
     folder: Folder,
     log: Rc<RefCell<Log>>,
     /// How often each name was met.
@@ -64,6 +66,7 @@ impl Observer {
         spec: Rc<Spec>,
         fixtures: Option<Rc<FixtureSet>>,
         clock: Clock,
+        alterations: Alterations,
     ) -> Result<Self, FolderError> {
         let writer = Writer::create(&job.folder)?;
         let log = Log { writer, undeclared: BTreeSet::new(), stopped: false };
@@ -73,6 +76,7 @@ impl Observer {
         Ok(Self {
             judge: Judge::new(Rc::clone(&spec), fixtures, job),
             spec,
+            alterations,
             folder: job.folder.clone(),
             log: Rc::new(RefCell::new(log)),
             hits: HashMap::new(),
@@ -95,6 +99,7 @@ impl Observer {
         array: Array,
         place: &'static Location<'static>,
     ) -> Result<Array, Exception> {
+        let array = self.alterations.apply(name, array)?;
         let count = self.hits.entry(name.to_owned()).or_insert(0);
         let hit = *count;
         *count += 1;

@@ -6,9 +6,11 @@ use std::error::Error;
 use std::rc::Rc;
 
 use mlx_rs::Array;
+use mlx_rs::error::Exception;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 
+use super::alter::Alterations;
 use super::array::{ArrayError, from_host};
 use super::catalogue::CatalogueError;
 use super::clock::Clock;
@@ -32,6 +34,7 @@ pub struct Run {
     weights: Option<Rc<WeightSet>>,
     /// Stands still while an input is read.
     clock: Clock,
+    alterations: Alterations,
 }
 
 /// Why a port was not given what it asked for.
@@ -63,6 +66,7 @@ impl Run {
         spec: Rc<Spec>,
         fixtures: Option<Rc<FixtureSet>>,
         clock: Clock,
+        alterations: Alterations,
     ) -> Result<Self, RunError> {
         let weights = match (&spec.weights, &fixtures) {
             (Some(declared), Some(set)) => {
@@ -70,7 +74,7 @@ impl Run {
             }
             _ => None,
         };
-        Ok(Self { spec, fixtures, asked: RefCell::default(), weights, clock })
+        Ok(Self { spec, fixtures, asked: RefCell::default(), weights, clock, alterations })
     }
 
     /// The input of that name, which the spec must declare.
@@ -106,6 +110,27 @@ impl Run {
         let params =
             self.spec.reference.as_ref().map(|reference| reference.params.clone()).unwrap_or_default();
         serde_json::from_value(params.into()).map_err(RunError::Params)
+    }
+
+    /// Plants a fault: what the tap of the full name `checkpoint` (`blocks.0.norm`) holds goes through `change` before it
+    /// is looked at and before the port goes on with it, as if the stage itself had produced it.
+    ///
+    /// It is for testing a suite: whether it catches the mistakes that matter to you, and where. A port that is to prove
+    /// something has no use for it.
+    ///
+    /// Every hit of the name is changed, also of a tap that the spec does not declare. A second change of a name replaces
+    /// the first. A name that the port never comes to makes it fail.
+    ///
+    /// ```no_run
+    /// # fn port(run: &mlx_parity::Run) -> mlx_parity::PortResult { Ok(()) }
+    /// # let suite = mlx_parity::Suite::new(".", "parity-specs", "fixtures");
+    /// suite.port("my_model::block/velocity_sign", |run| {
+    ///     run.alter("velocity", |x| x.negative());
+    ///     port(run)
+    /// });
+    /// ```
+    pub fn alter(&self, checkpoint: &str, change: impl Fn(Array) -> Result<Array, Exception> + 'static) {
+        self.alterations.insert(checkpoint, change);
     }
 
     /// The inputs that the spec declares and the port never asked for.

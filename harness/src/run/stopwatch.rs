@@ -8,6 +8,7 @@ use std::rc::Rc;
 use mlx_parity_tap::Driver;
 use mlx_rs::{Array, error::Exception};
 
+use super::alter::Alterations;
 use super::clock::Clock;
 use super::story::Times;
 
@@ -34,17 +35,24 @@ pub(super) struct Stopwatch {
     met: HashSet<String>,
     clock: Clock,
     laps: Laps,
+    alterations: Alterations,
 }
 
 impl Stopwatch {
-    pub(super) fn new(declared: Rc<HashSet<String>>, clock: Clock, laps: Laps) -> Self {
+    pub(super) fn new(
+        declared: Rc<HashSet<String>>,
+        clock: Clock,
+        laps: Laps,
+        alterations: Alterations,
+    ) -> Self {
         clock.restart();
-        Self { declared, met: HashSet::new(), clock, laps }
+        Self { declared, met: HashSet::new(), clock, laps, alterations }
     }
 }
 
 impl Driver for Stopwatch {
     fn tap(&mut self, name: &str, array: Array, _: &'static Location<'static>) -> Result<Array, Exception> {
+        let array = self.alterations.apply(name, array)?;
         if self.declared.contains(name) {
             array.eval()?;
             let millis = self.clock.millis();

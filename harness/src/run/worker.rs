@@ -11,6 +11,7 @@ use std::rc::Rc;
 use mlx_parity_tap::drive;
 use mlx_rs::{Device, DeviceType};
 
+use super::alter::Alterations;
 use super::array::mlx_message;
 use super::clock::Clock;
 use super::environment::{ENVIRONMENT, Environment};
@@ -58,9 +59,10 @@ fn run(path: &Path, ports: &BTreeMap<String, Port>) -> Result<(), String> {
         .map_err(|error| error_chain(&error))?;
 
     let clock = Clock::start();
-    let run = Run::new(Rc::clone(&spec), fixtures.clone(), clock.clone());
+    let alterations = Alterations::default();
+    let run = Run::new(Rc::clone(&spec), fixtures.clone(), clock.clone(), alterations.clone());
     let run = run.map_err(|error| error_chain(&error))?;
-    let observer = Observer::start(&job, Rc::clone(&spec), fixtures, clock.clone());
+    let observer = Observer::start(&job, Rc::clone(&spec), fixtures, clock.clone(), alterations.clone());
     let observer = observer.map_err(|error| error_chain(&error))?;
     let log = observer.log();
     forget_draws().map_err(|error| mlx_message(error.what()))?;
@@ -68,7 +70,7 @@ fn run(path: &Path, ports: &BTreeMap<String, Port>) -> Result<(), String> {
     // A panic is one more way for a port to fail, and what it had reached still counts.
     let outcome = catch_unwind(AssertUnwindSafe(|| drive(Box::new(observer), || port(&run)).0));
     let error = match outcome {
-        Ok(Ok(())) => None,
+        Ok(Ok(())) => alterations.unmet(),
         Ok(Err(error)) => Some(mlx_message(&error_chain(&*error))),
         Err(panic) => Some(format!("panicked: {}", panic_message(&*panic))),
     };
@@ -87,17 +89,24 @@ fn run(path: &Path, ports: &BTreeMap<String, Port>) -> Result<(), String> {
         random,
     };
     log.borrow_mut().write(&Line::End(Box::new(end))).map_err(|error| error_chain(&error))?;
-    if failed || stopped { Ok(()) } else { time(&job, &spec, &clock, || port(&run)) }
+    if failed || stopped { Ok(()) } else { time(&job, &spec, &clock, &alterations, || port(&run)) }
 }
 
 /// Runs the port as often again as the job says, and leaves the median time of each stage. The judged run, which also
 /// loaded and compiled things, is not among them.
-fn time(job: &Job, spec: &Spec, clock: &Clock, port: impl Fn() -> PortResult) -> Result<(), String> {
+fn time(
+    job: &Job,
+    spec: &Spec,
+    clock: &Clock,
+    alterations: &Alterations,
+    port: impl Fn() -> PortResult,
+) -> Result<(), String> {
     let names = spec.checkpoints.iter().filter(|checkpoint| checkpoint.level <= job.level);
     let declared: Rc<HashSet<String>> = Rc::new(names.map(|checkpoint| checkpoint.name.clone()).collect());
     let laps = Laps::default();
     for _ in 0..job.times {
-        let stopwatch = Stopwatch::new(Rc::clone(&declared), clock.clone(), laps.clone());
+        let stopwatch =
+            Stopwatch::new(Rc::clone(&declared), clock.clone(), laps.clone(), alterations.clone());
         let (result, _) = drive(Box::new(stopwatch), &port);
         result.map_err(|error| format!("the port failed when it ran again: {error}"))?;
     }
