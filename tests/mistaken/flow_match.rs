@@ -5,12 +5,16 @@ mod right;
 
 use mlx_parity::{PortResult, Run, Suite};
 use mlx_rs::error::Exception;
+use mlx_rs::ops::indexing::TryIndexOp;
 use mlx_rs::{Array, Dtype};
 use parity_tests::flow_match::{Schedule, TimeShift};
 use right::{Case, walk};
 
+use crate::change::{backwards, garbage, plus, times};
+use crate::plant::{Planted, plant};
+
 pub(crate) fn ports(suite: Suite) -> Suite {
-    right::ports(suite)
+    plant(right::ports(suite), "flow_match::euler", |run| with(run, |_| {}), PLANTED)
         // A timestep is taken for an index: step 1000 of 4, which the schedule refuses.
         .port("flow_match::euler/indexed_by_timestep", |run| {
             stepping(run, |schedule, index, velocity, sample| {
@@ -40,6 +44,13 @@ pub(crate) fn ports(suite: Suite) -> Suite {
         .port("flow_match::euler/one_step_early_from_image", |run| {
             with(run, |case| case.begin = case.begin.map(|begin| begin - 1))
         })
+        // By the loop and by what it calls.
+        .port("flow_match::euler/stepped_twice", |run| {
+            stepping(run, |schedule, index, velocity, sample| {
+                let sample = schedule.step(index, velocity, sample)?;
+                schedule.step(index, velocity, &sample)
+            })
+        })
         // The step hands on what it computed in, not what the model computes in.
         .port("flow_match::euler/stays_float32", |run| {
             stepping(run, |schedule, index, velocity, sample| {
@@ -47,6 +58,20 @@ pub(crate) fn ports(suite: Suite) -> Suite {
             })
         })
 }
+
+const PLANTED: &[Planted] = &[
+    ("ascending", "karras.timesteps", &[], |x, _| backwards(x, 0)),
+    // Those after each step, not before it.
+    ("timesteps_one_late", "terminal.timesteps", &["terminal.sigmas"], |_, from| {
+        times(&from[0].try_index(1..)?, 1000.0)
+    }),
+    // From 1 to 1000, not from 0 to 999.
+    ("timesteps_from_one", "exponential.timesteps", &[], |x, _| plus(x, 1.0)),
+    ("timesteps_in_shares", "static_shift.timesteps", &[], |x, _| times(x, 1e-3)),
+    ("step_left_out", "plain.step.1.sample", &["plain.step.0.sample"], |_, from| Ok(from[0].clone())),
+    // A timestep taken for an index where nothing refuses it.
+    ("read_out_of_bounds", "karras.step.0.sample", &[], |x, _| garbage(x.shape(), x.dtype())),
+];
 
 /// The port as it is, but for what `mistake` does to each case.
 fn with(run: &Run, mistake: impl Fn(&mut Case)) -> PortResult {

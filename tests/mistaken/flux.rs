@@ -3,6 +3,9 @@
 #[path = "../parity/flux.rs"]
 mod right;
 
+mod decoder;
+mod transformer;
+
 use mlx_parity::Suite;
 use mlx_rs::module::ModuleParameters as _;
 use mlx_rs::ops::concatenate;
@@ -11,7 +14,8 @@ use parity_tests::flux::vae;
 use right::{decode, generate, predict};
 
 pub(crate) fn ports(suite: Suite) -> Suite {
-    pipeline(decoder(transformer(right::ports(suite))))
+    let suite = pipeline(decoder(transformer(right::ports(suite))));
+    decoder::ports(transformer::ports(suite))
 }
 
 fn transformer(suite: Suite) -> Suite {

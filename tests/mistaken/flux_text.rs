@@ -3,6 +3,8 @@
 #[path = "../parity/flux_text.rs"]
 mod right;
 
+mod planted;
+
 use mlx_parity::{PortResult, Run, Suite};
 use mlx_parity_tap::{scope, tap};
 use mlx_rs::error::Exception;
@@ -13,7 +15,7 @@ use parity_tests::flux::{clip, t5};
 
 pub(crate) fn ports(suite: Suite) -> Suite {
     let suite = right::ports(suite);
-    t5_ports(clip_ports(suite))
+    planted::ports(t5_ports(clip_ports(suite)))
 }
 
 fn clip_ports(suite: Suite) -> Suite {

@@ -1,11 +1,14 @@
 //! Mistakes in the gated MLP.
 
 use mlx_parity::{PortResult, Run, Suite};
-use mlx_rs::Array;
+use mlx_rs::{Array, Dtype};
 use parity_tests::gated_mlp::Block;
 
+use crate::change::{plus, through};
+use crate::plant::{Planted, plant};
+
 pub(crate) fn ports(suite: Suite) -> Suite {
-    suite
+    plant(suite, "gated_mlp::block", |run| with(run, |_| {}), PLANTED)
         // What mlx-rs takes by default, and PyTorch does not.
         .port("gated_mlp::block/eps", |run| with(run, |block| block.norm.eps = 1e-5))
         .port("gated_mlp::block/gate_and_up_swapped", |run| {
@@ -14,7 +17,23 @@ pub(crate) fn ports(suite: Suite) -> Suite {
         .port("gated_mlp::block/no_bias", |run| {
             with(run, |block| block.down.bias.value = Some(Array::from_slice(&[0f32; 32], &[32])))
         })
+        // As Gemma stores its weights, minus one.
+        .port("gated_mlp::block/weight_from_one", |run| {
+            with(run, |block| {
+                block.norm.weight.value = plus(&block.norm.weight.value, 1.0).expect("there are numbers");
+            })
+        })
+        .port("gated_mlp::block/weights_in_half_precision", |run| {
+            with(run, |block| {
+                for linear in [&mut block.gate, &mut block.up] {
+                    let weight = &mut linear.weight.value;
+                    *weight = through(weight, Dtype::Float16).expect("numbers can be rounded");
+                }
+            })
+        })
 }
+
+const PLANTED: &[Planted] = &[("no_residual", "out", &["inputs/x"], |x, from| x.subtract(&from[0]))];
 
 /// The port as it is, but for what `mistake` does to the loaded block.
 fn with(run: &Run, mistake: impl FnOnce(&mut Block)) -> PortResult {

@@ -1,10 +1,12 @@
-//! The bundled ports with mistakes that people make, each through config, weights or a wrapped call. `mistakes.rs` runs
-//! this suite on each of them and expects the first red checkpoint and its class.
+//! The bundled ports with mistakes that people make, each through config, weights, a wrapped call, or what a mistaken
+//! stage would hold at its tap. `faults.yaml` says of each where it shows and what should be said of it.
 
+mod change;
 mod flow_match;
 mod flux;
 mod flux_text;
 mod gated_mlp;
+mod plant;
 mod quantized;
 mod qwen3;
 mod qwen_image;

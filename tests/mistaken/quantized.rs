@@ -6,11 +6,13 @@ mod right;
 use mlx_parity::{PortResult, Run, Suite};
 use mlx_rs::error::Exception;
 use mlx_rs::nn::QuantizedLinear;
-use mlx_rs::{Dtype, ops, random};
+use mlx_rs::{Array, Dtype, ops, random};
 use right::linear;
 
+use crate::plant::{Planted, plant};
+
 pub(crate) fn ports(suite: Suite) -> Suite {
-    right::ports(suite)
+    plant(right::ports(suite), "quantized::linear", |run| linear(run, |_| {}, |_| Ok(())), PLANTED)
         // The default in place of what the weights were packed with.
         .port("quantized::linear/group_size", |run| {
             let set = |group_size: &mut i32| *group_size = 64;
@@ -58,6 +60,26 @@ pub(crate) fn ports(suite: Suite) -> Suite {
                 },
             )
         })
+}
+
+const PLANTED: &[Planted] = &[
+    // As formats have it that store what is taken away.
+    ("zero_point_sign", "b4.g32.biases", &[], |x, _| x.negative()),
+    ("groups_of_another_copy", "b4.g32.dequantized", &["weights/float.weight"], |_, from| {
+        packed_and_back(&from[0], 128, 4)
+    }),
+    ("three_bits", "b4.g64.dequantized", &["weights/float.weight"], |_, from| {
+        packed_and_back(&from[0], 64, 3)
+    }),
+    // For the spec in bfloat16.
+    ("six_bits", "b8.g64.dequantized", &["weights/float.weight"], |_, from| packed_and_back(&from[0], 64, 6)),
+    ("batch_left_out", "float.out", &[], |x, _| x.squeeze_axes(&[0])),
+];
+
+/// Weights as a layer has them that was packed in this way.
+fn packed_and_back(weight: &Array, group_size: i32, bits: i32) -> Result<Array, Exception> {
+    let (packed, scales, biases) = ops::quantize(weight, group_size, bits)?;
+    ops::dequantize(&packed, &scales, &biases, group_size, bits)
 }
 
 /// The port as it is, but for what `mistake` does to each loaded copy.

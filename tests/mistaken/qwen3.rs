@@ -1,5 +1,7 @@
 //! Mistakes in Qwen3.
 
+mod planted;
+
 use std::mem::swap;
 
 use mlx_parity::{PortResult, Run, Suite};
@@ -10,7 +12,7 @@ use parity_tests::qwen3::{Config, Qwen3, choose};
 const STEPS: usize = 4;
 
 pub(crate) fn ports(suite: Suite) -> Suite {
-    suite
+    planted::ports(suite)
         // What Llama has.
         .port("qwen3::decoder/rope_theta", |run| with(run, |config| config.rope_theta = 1e4, |_| {}))
         .port("qwen3::decoder/eps", |run| with(run, |config| config.rms_norm_eps = 1e-5, |_| {}))

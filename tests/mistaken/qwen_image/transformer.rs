@@ -8,7 +8,7 @@ use parity_tests::qwen_image::transformer::{Config, Inputs, Transformer};
 use serde::Deserialize;
 
 /// What the port is called with.
-struct Call {
+pub(super) struct Call {
     shapes: Vec<[i32; 3]>,
     mask: Array,
     timestep: Array,
@@ -80,7 +80,10 @@ pub(crate) fn ports(suite: Suite) -> Suite {
 }
 
 /// The port as it is, but for what `mistake` does to its call and to the loaded model.
-fn with(run: &Run, mistake: impl FnOnce(&mut Call, &mut Transformer) -> Result<(), Exception>) -> PortResult {
+pub(super) fn with(
+    run: &Run,
+    mistake: impl FnOnce(&mut Call, &mut Transformer) -> Result<(), Exception>,
+) -> PortResult {
     let Params { shapes, config } = run.params()?;
     let mut model = Transformer::new(&config)?;
     run.weights()?.load_into(&mut model)?;

@@ -8,12 +8,12 @@ use serde::Deserialize;
 
 /// What the port is called with.
 #[derive(Deserialize)]
-struct Call {
+pub(super) struct Call {
     grid: Vec<Grid>,
     #[serde(flatten)]
     config: Config,
     #[serde(skip)]
-    pixels: Option<Array>,
+    pub(super) pixels: Option<Array>,
 }
 
 pub(crate) fn ports(suite: Suite) -> Suite {
@@ -72,7 +72,7 @@ pub(crate) fn ports(suite: Suite) -> Suite {
 }
 
 /// The port as it is, but for what is done to its call and to the loaded tower.
-fn with(
+pub(super) fn with(
     run: &Run,
     called: impl FnOnce(&mut Call),
     loaded: impl FnOnce(&mut VisionTower) -> Result<(), Exception>,
