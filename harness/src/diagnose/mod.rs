@@ -1,7 +1,151 @@
-//! A failing pair becomes what kind of wrong it is.
+//! A failing pair becomes what kind of wrong it is, told from the values and from nothing else.
+//!
+//! Each family of explanations is a module with one function, `look`. It predicts the actual from the golden, and from
+//! the goldens around it where these are its inputs, and claims an explanation only when what is left of the error is near
+//! the floor or the tolerance (`residual.rs`). A wrong explanation is worse than none.
+//!
+//! Explanations are tried on at most a million elements, wherever they lie in mapped memory, first on a few: neither
+//! time nor memory grows with the tensor.
 
+mod attention;
 mod cause;
+mod chunks;
+mod field;
+mod finite;
+mod function;
 mod kind;
+mod layout;
+mod modulation;
+mod norm;
+mod others;
+mod position;
+mod precision;
+mod quantised;
+mod residual;
+mod rope;
+mod rope_table;
+mod scale;
+mod scene;
+mod vectors;
 
 pub use cause::{Cause, Residual};
 pub use kind::Kind;
+pub use scene::{Alone, Other, Others, Scene};
+
+use scene::Pair;
+
+/// Most causes that are told.
+const MOST: usize = 3;
+
+/// A family of explanations.
+struct Family {
+    /// What it looks at, for `cargo xtask diagnose --list`.
+    kinds: &'static [Kind],
+    look: fn(&Looked) -> Vec<Found>,
+}
+
+/// The families, in rounds: a later one is asked only when no earlier one has an explanation, since what it tells is
+/// less specific.
+const ROUNDS: &[&[Family]] = &[
+    &[Family {
+        kinds: &[Kind::NonFinite, Kind::Subnormal, Kind::Constant, Kind::UniformAttention],
+        look: finite::look,
+    }],
+    &[
+        Family {
+            kinds: &[Kind::AxesPermuted, Kind::UnitAxis, Kind::Flipped, Kind::Regrouped, Kind::MemoryOrder],
+            look: layout::look,
+        },
+        Family { kinds: &[Kind::ChunksSwapped, Kind::Shifted], look: chunks::look },
+        Family { kinds: &[Kind::Sign, Kind::Factor, Kind::Offset, Kind::Affine], look: scale::look },
+        Family {
+            kinds: &[Kind::NotExecuted, Kind::ExecutedTwice, Kind::Crossed, Kind::StridedRead, Kind::Term],
+            look: others::look,
+        },
+        Family { kinds: &[Kind::Activation, Kind::GateSwapped], look: function::look },
+        Family { kinds: &[Kind::NormKind, Kind::NormEps], look: norm::look },
+        Family { kinds: &[Kind::Modulation], look: modulation::look },
+        Family { kinds: &[Kind::SoftmaxScale, Kind::Mask], look: attention::look },
+        Family {
+            kinds: &[Kind::RopePairs, Kind::RopeSign, Kind::RopePosition, Kind::RopeBase],
+            look: rope::look,
+        },
+        Family { kinds: &[Kind::Quantisation], look: quantised::look },
+        Family { kinds: &[Kind::Clamped, Kind::Rounded], look: precision::look },
+    ],
+    &[Family {
+        kinds: &[
+            Kind::ChannelFactor,
+            Kind::ChannelOffset,
+            Kind::TokenFactor,
+            Kind::TokenOffset,
+            Kind::BroadcastAxis,
+        ],
+        look: vectors::look,
+    }],
+    &[Family { kinds: &[Kind::Uncorrelated, Kind::GrowsWithPosition], look: position::look }],
+];
+
+/// What kind of wrong the actual is, best explanation first, at most three; nothing when no explanation holds.
+pub fn diagnose(scene: &Scene) -> Vec<Cause> {
+    if scene.actual.is_empty() || scene.expected.is_empty() {
+        return Vec::new();
+    }
+    let looked = Looked { pair: Pair::new(scene), scene };
+    for round in ROUNDS {
+        let mut found: Vec<Found> = round.iter().flat_map(|family| (family.look)(&looked)).collect();
+        found.sort_by(|x, y| {
+            (x.cost, x.residual.part)
+                .partial_cmp(&(y.cost, y.residual.part))
+                .unwrap_or(std::cmp::Ordering::Equal)
+        });
+        if let Some(best) = found.first().map(|found| found.cost) {
+            // What needs more to say the same is no second opinion.
+            found.retain(|found| found.cost == best);
+            found.truncate(MOST);
+            let sampled = looked.pair.sampled();
+            return found.into_iter().map(|found| found.told(sampled)).collect();
+        }
+    }
+    Vec::new()
+}
+
+/// A scene, with what every family needs of it.
+struct Looked<'s, 'a> {
+    pair: Pair<'a>,
+    scene: &'s Scene<'a>,
+}
+
+impl Looked<'_, '_> {
+    /// Lengths that occur in the shapes here, those of the checkpoint itself first.
+    fn lengths(&self) -> Vec<usize> {
+        let own = self.pair.expected.shape().iter().rev();
+        let others = self.scene.others.before().iter().take(8).flat_map(|other| other.shape.iter().rev());
+        let mut lengths: Vec<usize> = Vec::new();
+        for &length in own.chain(others) {
+            if !lengths.contains(&length) {
+                lengths.push(length);
+            }
+        }
+        lengths
+    }
+}
+
+/// An explanation that holds.
+struct Found {
+    kind: Kind,
+    /// How much has to be assumed: of two explanations that hold, the one that assumes less is told.
+    cost: u8,
+    residual: Residual,
+    text: String,
+}
+
+impl Found {
+    fn new(kind: Kind, cost: u8, residual: Residual, text: String) -> Self {
+        Self { kind, cost, residual, text }
+    }
+
+    fn told(self, sampled: Option<u64>) -> Cause {
+        Cause { kind: self.kind, text: self.text, residual: self.residual, sampled }
+    }
+}

@@ -182,6 +182,12 @@ impl<'a> TensorView<'a> {
         }
     }
 
+    /// What one element is read with from anywhere: the bytes as they lie, the strides in elements, and whether the bytes
+    /// of an element are the other way round than here.
+    pub(crate) fn parts(&self) -> (&'a [u8], &[usize], bool) {
+        (self.bytes, &self.strides, self.swapped != cfg!(target_endian = "big"))
+    }
+
     /// The index along each axis of row-major position `position`.
     pub fn index_of(&self, position: usize) -> Vec<usize> {
         let mut rest = position;

@@ -1,0 +1,156 @@
+//! Softmax at another temperature, or with another mask; scores without their mask.
+
+use super::field::row_major;
+use super::residual::Prediction;
+use super::scale::named;
+use super::scene::{Pair, plain};
+use super::{Found, Kind, Looked};
+use crate::compare::number::Short;
+
+/// A score below this is that of a masked key.
+const MASKED: f64 = -1e4;
+
+pub(super) fn look(looked: &Looked) -> Vec<Found> {
+    let pair = &looked.pair;
+    if !pair.same_shape() || pair.actual.width() < 2 || pair.bar.eps() == 0.0 {
+        return Vec::new();
+    }
+    match Rows::of(pair) {
+        Some(rows) => mask(pair, &rows).or_else(|| temperature(looked, &rows)),
+        None => fill(pair),
+    }
+    .into_iter()
+    .collect()
+}
+
+/// The whole rows in the sample, if both sides are probabilities: not negative, with a sum of one.
+pub(super) struct Rows {
+    /// Indices into the sample, one range a row.
+    rows: Vec<std::ops::Range<usize>>,
+}
+
+impl Rows {
+    pub(super) fn of(pair: &Pair) -> Option<Self> {
+        let width = pair.actual.width();
+        // Of a sampled tensor there are no whole rows.
+        if width < 2 || pair.sampled().is_some() {
+            return None;
+        }
+        let rows: Vec<_> =
+            (0..pair.positions.len() / width).map(|row| row * width..(row + 1) * width).collect();
+        let tolerance = (4.0 * pair.bar.eps()).max(1e-4);
+        let probabilities = |values: &[f64]| {
+            values.iter().all(|x| (0.0..=1.0 + tolerance).contains(x))
+                && (values.iter().sum::<f64>() - 1.0).abs() <= tolerance * (width as f64).sqrt().max(2.0)
+        };
+        rows.iter().all(|row| probabilities(&pair.e[row.clone()])).then_some(())?;
+        rows.iter().all(|row| probabilities(&pair.a[row.clone()])).then_some(Self { rows })
+    }
+
+    /// How evenly attention is spread: the entropy of the rows over that of an even spread, golden and actual.
+    pub(super) fn evenness(&self, pair: &Pair) -> (f64, f64) {
+        let entropy = |values: &[f64]| -> f64 {
+            self.rows
+                .iter()
+                .map(|row| {
+                    let row = &values[row.clone()];
+                    -row.iter().filter(|p| **p > 0.0).map(|p| p * p.ln()).sum::<f64>()
+                        / (row.len() as f64).ln()
+                })
+                .sum::<f64>()
+                / self.rows.len() as f64
+        };
+        (entropy(&pair.e), entropy(&pair.a))
+    }
+}
+
+/// One side's probabilities, taken over the keys that the other attends to only, are the other's.
+fn mask(pair: &Pair, rows: &Rows) -> Option<Found> {
+    let masked = |values: &[f64]| values.iter().filter(|p| **p < 1e-12).count();
+    let (golden, actual) = (masked(&pair.e), masked(&pair.a));
+    if golden == actual {
+        return None;
+    }
+    let missing = golden > actual;
+    let (wide, narrow) = if missing { (&pair.a, &pair.e) } else { (&pair.e, &pair.a) };
+    // What the wider side would be with the narrower one's mask.
+    let mut renormalised = vec![0.0; wide.len()];
+    for row in &rows.rows {
+        let kept: f64 = row.clone().filter(|&index| narrow[index] >= 1e-12).map(|index| wide[index]).sum();
+        for index in row.clone().filter(|&index| narrow[index] >= 1e-12) {
+            renormalised[index] = wide[index] / kept;
+        }
+    }
+    let text = if missing {
+        "a softmax over keys that the golden masks"
+    } else {
+        "a softmax with keys masked that the golden attends to"
+    };
+    let (many, of) = (golden.abs_diff(actual), wide.len());
+    let text = format!("{text}, in {many} of {of} places; over the same keys the two agree");
+    // Where the mask is missing the golden is what is predicted, from the actual.
+    let residual = match missing {
+        false => pair.explained(0, |index| renormalised[index])?,
+        true => pair.mirrored(|index| renormalised[index])?,
+    };
+    Some(Found::new(Kind::Mask, 1, residual, text))
+}
+
+/// `p^t`, normalised again: the scores were multiplied by `t`.
+fn temperature(looked: &Looked, rows: &Rows) -> Option<Found> {
+    let pair = &looked.pair;
+    let (mut up, mut down) = (0.0, 0.0);
+    for row in &rows.rows {
+        let seen: Vec<usize> =
+            row.clone().filter(|&index| pair.e[index] > 1e-10 && pair.a[index] > 1e-10).collect();
+        let n = seen.len() as f64;
+        let mean = |values: &[f64]| seen.iter().map(|&index| values[index].ln()).sum::<f64>() / n;
+        let (mean_e, mean_a) = (mean(&pair.e), mean(&pair.a));
+        for &index in &seen {
+            let e = pair.e[index].ln() - mean_e;
+            // Small probabilities have few digits.
+            let weight = pair.e[index].min(pair.a[index]);
+            up += weight * e * (pair.a[index].ln() - mean_a);
+            down += weight * e * e;
+        }
+    }
+    let times = up / down;
+    if !times.is_finite() || (times - 1.0).abs() < 1e-4 {
+        return None;
+    }
+    let mut predicted = vec![0.0; pair.e.len()];
+    for row in &rows.rows {
+        let sum: f64 = pair.e[row.clone()].iter().map(|p| p.powf(times)).sum();
+        row.clone().for_each(|index| predicted[index] = pair.e[index].powf(times) / sum);
+    }
+    let residual = pair.explained(1, |index| predicted[index])?;
+    let name = named(times, (1e-4f64).max(pair.bar.eps()), &looked.lengths());
+    let name = name.map(|name| format!(" ({name})")).unwrap_or_default();
+    let text = format!("the golden's softmax of scores that were multiplied by {}{name}", Short(times));
+    Some(Found::new(Kind::SoftmaxScale, 1, residual, text))
+}
+
+/// Scores that agree but for the keys that one side masks.
+fn fill(pair: &Pair) -> Option<Found> {
+    let masked = |x: f64| x < MASKED || x == f64::NEG_INFINITY;
+    let count = |of: &dyn Fn(usize) -> bool| (0..pair.e.len()).filter(|&index| of(index)).count();
+    let missing = count(&|index| masked(pair.e[index]) && !masked(pair.a[index]));
+    let added = count(&|index| !masked(pair.e[index]) && masked(pair.a[index]));
+    if missing + added == 0 {
+        return None;
+    }
+    let residual = pair.explained_rest(|index| match masked(pair.e[index]) || masked(pair.a[index]) {
+        true => Prediction::Silent,
+        false => Prediction::Value(pair.e[index]),
+    })?;
+    let width = row_major(pair.shape()).first().copied().unwrap_or(1);
+    let of = pair.e.len().max(width);
+    let text = match missing > 0 {
+        true => {
+            format!("the golden without its mask: {missing} of {of} scores are not masked; the others agree")
+        }
+        false => format!("the golden with a mask that it has not: {added} of {of} scores; the others agree"),
+    };
+    debug_assert!(pair.a.iter().any(|x| plain(*x)));
+    Some(Found::new(Kind::Mask, 1, residual, text))
+}

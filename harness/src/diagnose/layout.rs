@@ -1,0 +1,231 @@
+//! The golden's values in another order of axes or of memory.
+
+use super::field::row_major;
+use super::scene::Pair;
+use super::{Found, Kind, Looked};
+
+/// Shapes of at most so many axes are turned in every way.
+const MOST_AXES: usize = 5;
+
+/// Where in the golden, in row-major positions, each element of the actual comes from: the actual's position is taken
+/// apart by `dims`, and each part has its stride.
+struct Map {
+    dims: Vec<usize>,
+    strides: Vec<isize>,
+    offset: isize,
+}
+
+impl Map {
+    fn source(&self, position: usize) -> usize {
+        let (mut rest, mut place) = (position, self.offset);
+        for (&length, &stride) in self.dims.iter().zip(&self.strides).rev() {
+            place += (rest % length) as isize * stride;
+            rest /= length;
+        }
+        place.unsigned_abs()
+    }
+
+    fn explains(&self, pair: &Pair) -> Option<super::Residual> {
+        pair.explained(0, |index| pair.expected.at(self.source(pair.positions[index])))
+    }
+}
+
+pub(super) fn look(looked: &Looked) -> Vec<Found> {
+    let pair = &looked.pair;
+    if pair.expected.len() != pair.actual.len() || pair.actual.len() < 6 {
+        return Vec::new();
+    }
+    if !pair.same_shape()
+        && let Some(found) = same_order(pair)
+    {
+        return vec![found];
+    }
+    let found =
+        permuted(pair).or_else(|| flipped(pair)).or_else(|| regrouped(pair)).or_else(|| reordered(pair));
+    found.into_iter().collect()
+}
+
+/// Another shape over the same values in the same order.
+fn same_order(pair: &Pair) -> Option<Found> {
+    let residual = pair.explained(0, |index| pair.expected.at(pair.positions[index]))?;
+    let without_ones = |shape: &[usize]| shape.iter().copied().filter(|&n| n != 1).collect::<Vec<_>>();
+    let (from, to) = (pair.expected.shape(), pair.shape());
+    let found = match without_ones(from) == without_ones(to) {
+        true => Found::new(
+            Kind::UnitAxis,
+            1,
+            residual,
+            format!("the golden with axes of length 1 added or dropped: {to:?} for {from:?}"),
+        ),
+        false => Found::new(
+            Kind::MemoryOrder,
+            1,
+            residual,
+            format!("the golden's values in the same order, under the shape {to:?} in place of {from:?}"),
+        ),
+    };
+    Some(found)
+}
+
+/// The golden with its axes in another order that gives the actual's shape.
+fn permuted(pair: &Pair) -> Option<Found> {
+    let (shape, strides) = (pair.expected.shape(), row_major(pair.expected.shape()));
+    permutations(shape.len()).find_map(|axes| {
+        if moves_nothing(&axes, shape)
+            || !axes.iter().map(|&axis| shape[axis]).eq(pair.shape().iter().copied())
+        {
+            return None;
+        }
+        let map = Map {
+            dims: pair.shape().to_vec(),
+            strides: axes.iter().map(|&axis| strides[axis] as isize).collect(),
+            offset: 0,
+        };
+        let residual = map.explains(pair)?;
+        let layout = match axes.as_slice() {
+            [0, 2, 3, 1] => ", as NHWC is of NCHW",
+            [0, 3, 1, 2] => ", as NCHW is of NHWC",
+            _ => "",
+        };
+        let text = format!("the golden with its axes in the order {axes:?}{layout}");
+        Some(Found::new(Kind::AxesPermuted, 1, residual, text))
+    })
+}
+
+/// The golden read backwards along some of its axes.
+fn flipped(pair: &Pair) -> Option<Found> {
+    let shape = pair.shape();
+    if !pair.same_shape() || shape.len() > 8 {
+        return None;
+    }
+    let strides = row_major(shape);
+    let mut sets: Vec<u32> = (1..1 << shape.len()).collect();
+    sets.sort_by_key(|set| set.count_ones());
+    sets.into_iter().find_map(|set| {
+        let axes: Vec<usize> = (0..shape.len()).filter(|axis| set >> axis & 1 == 1).collect();
+        // Of two, the other order is a swap of halves.
+        if axes.iter().any(|&axis| shape[axis] < 3) {
+            return None;
+        }
+        let offset = axes.iter().map(|&axis| (strides[axis] * (shape[axis] - 1)) as isize).sum();
+        let stride = |axis| strides[axis] as isize * if axes.contains(&axis) { -1 } else { 1 };
+        let map = Map { dims: shape.to_vec(), strides: (0..shape.len()).map(stride).collect(), offset };
+        let residual = map.explains(pair)?;
+        let words: Vec<String> = axes.iter().map(|axis| format!("axis {axis}")).collect();
+        let text = format!("the golden read backwards along {}", words.join(" and "));
+        Some(Found::new(Kind::Flipped, 1, residual, text))
+    })
+}
+
+/// One axis taken apart into two or three and put together in another order.
+fn regrouped(pair: &Pair) -> Option<Found> {
+    if !pair.same_shape() {
+        return None;
+    }
+    let shape = pair.shape();
+    (0..shape.len()).rev().filter(|&axis| shape[axis] >= 4).find_map(|axis| {
+        factorings(shape[axis]).into_iter().find_map(|parts| {
+            permutations(parts.len()).find_map(|order| {
+                // A permutation that leaves two parts side by side is one of fewer parts.
+                if order.windows(2).any(|pair| pair[1] == pair[0] + 1) {
+                    return None;
+                }
+                let inner = row_major(&parts);
+                let strides = row_major(shape);
+                let mut map = Map { dims: Vec::new(), strides: Vec::new(), offset: 0 };
+                for (at, (&length, &stride)) in shape.iter().zip(&strides).enumerate() {
+                    if at == axis {
+                        map.dims.extend(order.iter().map(|&part| parts[part]));
+                        map.strides.extend(order.iter().map(|&part| (inner[part] * stride) as isize));
+                    } else {
+                        map.dims.push(length);
+                        map.strides.push(stride as isize);
+                    }
+                }
+                let residual = map.explains(pair)?;
+                let other: Vec<usize> = order.iter().map(|&part| parts[part]).collect();
+                let halves = match (parts.as_slice(), other.as_slice()) {
+                    ([2, _], _) => ": halves became interleaved pairs",
+                    (_, [2, _]) => ": interleaved pairs became halves",
+                    _ => "",
+                };
+                let text =
+                    format!("the golden with axis {axis} regrouped from {parts:?} to {other:?}{halves}");
+                Some(Found::new(Kind::Regrouped, 1, residual, text))
+            })
+        })
+    })
+}
+
+/// The memory of the golden with its axes turned, one of them perhaps taken apart first, under the actual's shape.
+fn reordered(pair: &Pair) -> Option<Found> {
+    let shape = pair.expected.shape();
+    let mut dims_to_turn: Vec<Vec<usize>> = vec![shape.to_vec()];
+    for axis in 0..shape.len() {
+        for parts in factorings(shape[axis]).into_iter().filter(|parts| parts.len() == 2) {
+            dims_to_turn.push([&shape[..axis], &parts, &shape[axis + 1..]].concat());
+        }
+    }
+    dims_to_turn.into_iter().find_map(|dims| {
+        let dims: Vec<usize> = dims.into_iter().filter(|&length| length > 1).collect();
+        if dims.len() > MOST_AXES {
+            return None;
+        }
+        let strides = row_major(&dims);
+        permutations(dims.len()).find_map(|axes| {
+            if moves_nothing(&axes, &dims) {
+                return None;
+            }
+            let turned: Vec<usize> = axes.iter().map(|&axis| dims[axis]).collect();
+            let map = Map {
+                strides: axes.iter().map(|&axis| strides[axis] as isize).collect(),
+                dims: turned.clone(),
+                offset: 0,
+            };
+            let residual = map.explains(pair)?;
+            let text = format!(
+                "the golden's values in another memory order: seen as {dims:?}, its axes were written in the order {axes:?} \
+                 and then read as {:?}",
+                pair.shape()
+            );
+            Some(Found::new(Kind::MemoryOrder, 2, residual, text))
+        })
+    })
+}
+
+/// Every permutation of `0..n` but the identity; none where there would be too many.
+fn permutations(n: usize) -> impl Iterator<Item = Vec<usize>> {
+    let mut all = Vec::new();
+    if n <= MOST_AXES + 1 {
+        let mut current: Vec<usize> = (0..n).collect();
+        while next_permutation(&mut current) {
+            all.push(current.clone());
+        }
+    }
+    all.into_iter()
+}
+
+fn next_permutation(items: &mut [usize]) -> bool {
+    let Some(pivot) = items.windows(2).rposition(|pair| pair[0] < pair[1]) else { return false };
+    let successor = items.iter().rposition(|&item| item > items[pivot]).unwrap_or(pivot);
+    items.swap(pivot, successor);
+    items[pivot + 1..].reverse();
+    true
+}
+
+/// Whether turning these axes leaves the memory as it is: only axes of length one change places.
+fn moves_nothing(axes: &[usize], shape: &[usize]) -> bool {
+    axes.iter().filter(|&&axis| shape[axis] > 1).is_sorted()
+}
+
+/// The ways to write `n` as a product of two, then of three factors above one.
+fn factorings(n: usize) -> Vec<Vec<usize>> {
+    let divisors = |n: usize| (2..n).filter(move |d| n.is_multiple_of(*d));
+    // A vocabulary or a picture's side has no heads in it.
+    if n > 1 << 15 {
+        return Vec::new();
+    }
+    let two = divisors(n).map(|a| vec![a, n / a]);
+    let three = divisors(n).flat_map(|a| divisors(n / a).map(move |b| vec![a, b, n / a / b]));
+    two.chain(three).collect()
+}

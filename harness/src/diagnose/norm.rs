@@ -1,0 +1,259 @@
+//! Another normalisation of the same input, told where the input is known: kind, groups and eps.
+
+use super::field::Field;
+use super::function::is_golden;
+use super::others::with;
+use super::scene::{Other, Pair};
+use super::{Found, Kind, Looked};
+use crate::compare::number::Short;
+
+/// So many tensors of the same shape before are tried as the input.
+const INPUTS: usize = 4;
+/// A larger input is not normalised again.
+const MOST_ELEMENTS: usize = 1 << 24;
+/// What people write.
+const USUAL_EPS: [f64; 9] = [0.0, 1e-12, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2];
+
+/// Over which elements mean and variance are taken.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Over {
+    /// Each row of the last axis.
+    Row,
+    /// So many groups of neighbouring channels, over all positions of a batch.
+    Groups(usize),
+    /// So many groups of every nth channel, which is what MLX does unless it is to be compatible with PyTorch.
+    EveryNth(usize),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Normalisation {
+    over: Over,
+    /// Whether the mean is subtracted.
+    centred: bool,
+}
+
+impl Normalisation {
+    fn name(self) -> String {
+        match (self.over, self.centred) {
+            (Over::Row, true) => "layer norm".to_owned(),
+            (Over::Row, false) => "RMS norm".to_owned(),
+            (Over::Groups(n), _) => format!("group norm of {n} groups"),
+            (Over::EveryNth(n), _) => format!("group norm of {n} groups of every {n}th channel"),
+        }
+    }
+
+    /// How many groups a tensor of that shape has.
+    fn count(self, shape: &[usize]) -> usize {
+        let (len, width) = (shape.iter().product::<usize>(), shape.last().copied().unwrap_or(1));
+        match self.over {
+            Over::Row => len / width,
+            Over::Groups(n) | Over::EveryNth(n) => shape[0] * n,
+        }
+    }
+
+    /// The group of an element.
+    fn group(self, shape: &[usize], position: usize) -> usize {
+        let width = shape.last().copied().unwrap_or(1);
+        let batch = shape[1..].iter().product::<usize>().max(1);
+        match self.over {
+            Over::Row => position / width,
+            Over::Groups(n) => position / batch * n + position % width / (width / n),
+            Over::EveryNth(n) => position / batch * n + position % width % n,
+        }
+    }
+}
+
+pub(super) fn look(looked: &Looked) -> Vec<Found> {
+    let pair = &looked.pair;
+    let shape = pair.shape();
+    if !pair.same_shape() || pair.bar.eps() == 0.0 || shape.len() < 2 || pair.actual.width() < 4 {
+        return Vec::new();
+    }
+    let inputs = looked.scene.others.before().iter().filter(|other| same(other, shape)).take(INPUTS);
+    inputs
+        .filter(|other| other.len() <= MOST_ELEMENTS)
+        .find_map(|other| against(looked, other))
+        .into_iter()
+        .collect()
+}
+
+/// Of the same shape, or of the same with positions in one axis: a norm before an attention over pixels.
+fn same(other: &Other, shape: &[usize]) -> bool {
+    let flat =
+        |shape: &[usize]| (shape.first().copied(), shape.iter().product::<usize>(), shape.last().copied());
+    flat(&other.shape) == flat(shape)
+}
+
+/// Mean and mean square of each group of the input.
+struct Moments {
+    normalisation: Normalisation,
+    mean: Vec<f64>,
+    /// What the square root is taken of, before eps.
+    variance: Vec<f64>,
+}
+
+impl Moments {
+    fn new(normalisation: Normalisation, shape: &[usize], x: &Field) -> Self {
+        let groups = normalisation.count(shape);
+        let (mut count, mut sum, mut squares) = (vec![0.0; groups], vec![0.0; groups], vec![0.0; groups]);
+        for position in 0..x.len() {
+            let (group, x) = (normalisation.group(shape, position), x.at(position));
+            count[group] += 1.0;
+            sum[group] += x;
+            squares[group] += x * x;
+        }
+        let mean = |group: usize| if normalisation.centred { sum[group] / count[group] } else { 0.0 };
+        let variance = |group: usize| squares[group] / count[group] - mean(group).powi(2);
+        Self {
+            normalisation,
+            mean: (0..groups).map(mean).collect(),
+            variance: (0..groups).map(variance).collect(),
+        }
+    }
+
+    /// The normalised input at each sampled element.
+    fn normalised(&self, pair: &Pair, x: &[f64], eps: f64) -> Vec<f64> {
+        let at = |(&position, x): (&usize, &f64)| {
+            let group = self.normalisation.group(pair.shape(), position);
+            (x - self.mean[group]) / (self.variance[group] + eps).sqrt()
+        };
+        pair.positions.iter().zip(x).map(at).collect()
+    }
+}
+
+/// The candidates for the golden's own normalisation.
+fn candidates(shape: &[usize]) -> Vec<Normalisation> {
+    let width = shape.last().copied().unwrap_or(1);
+    let rows = [false, true].map(|centred| Normalisation { over: Over::Row, centred });
+    let groups = [32, 16, 8, 4, 2, 1]
+        .into_iter()
+        .filter(|n| shape.len() >= 3 && width.is_multiple_of(*n) && *n < width);
+    let groups = groups
+        .flat_map(|n| [Over::Groups(n), Over::EveryNth(n)])
+        .map(|over| Normalisation { over, centred: true });
+    rows.into_iter().chain(groups).collect()
+}
+
+fn against(looked: &Looked, other: &Other) -> Option<Found> {
+    let pair = &looked.pair;
+    let shape = pair.shape();
+    with(looked, other, |field| {
+        let x: Vec<f64> = pair.positions.iter().map(|&position| field.at(position)).collect();
+        let all: Vec<Moments> =
+            candidates(shape).into_iter().map(|n| Moments::new(n, shape, field)).collect();
+        // The golden's own kind, with a weight and a bias for each channel, and its eps.
+        let (right, affine, eps) = all.iter().find_map(|moments| {
+            USUAL_EPS
+                .iter()
+                .filter_map(|&eps| {
+                    let normal = moments.normalised(pair, &x, eps);
+                    let affine = Affine::fit(pair, &pair.e, &normal)?;
+                    let left = left(pair, &normal, &affine);
+                    is_golden(pair, |index| affine.at(pair, index, normal[index]))
+                        .then_some((left, (moments, affine, eps)))
+                })
+                .min_by(|a, b| a.0.total_cmp(&b.0))
+                .map(|best| best.1)
+        })?;
+        other_eps(pair, right, &affine, eps, &other.name).or_else(|| {
+            all.iter().filter(|moments| moments.normalisation != right.normalisation).find_map(|wrong| {
+                let normal = wrong.normalised(pair, &x, eps);
+                let residual = pair.explained(0, |index| affine.at(pair, index, normal[index]))?;
+                let (wrong, right) = (wrong.normalisation.name(), right.normalisation.name());
+                let text = format!("{wrong} of `{}`, where the golden is its {right}", other.name);
+                Some(Found::new(Kind::NormKind, 1, residual, text))
+            })
+        })
+    })
+}
+
+/// The same normalisation with another eps: each group is off by `sqrt((variance + eps) / (variance + eps'))`.
+fn other_eps(pair: &Pair, right: &Moments, affine: &Affine, eps: f64, input: &str) -> Option<Found> {
+    let groups = right.variance.len();
+    let (mut ee, mut ea) = (vec![0.0; groups], vec![0.0; groups]);
+    for (index, &position) in pair.positions.iter().enumerate().filter(|(index, _)| pair.is_plain(*index)) {
+        let group = right.normalisation.group(pair.shape(), position);
+        let bias = affine.bias[position % affine.bias.len()];
+        let (e, a) = (pair.e[index] - bias, pair.a[index] - bias);
+        ee[group] += e * e;
+        ea[group] += e * a;
+    }
+    // What each group says of eps, weighted by how much it has to say.
+    let (mut sum, mut weights) = (0.0, 0.0);
+    for group in (0..groups).filter(|&group| ee[group] > 0.0 && ea[group] > 0.0) {
+        let factor = ea[group] / ee[group];
+        let variance = right.variance[group];
+        let weight = ee[group] / (variance + eps).powi(2);
+        sum += weight * ((variance + eps) / (factor * factor) - variance);
+        weights += weight;
+    }
+    let found = sum / weights;
+    let nearest = USUAL_EPS
+        .into_iter()
+        .find(|usual| *usual != eps && (found - usual).abs() <= 0.1 * usual.max(0.01 * eps));
+    let wrong = nearest.unwrap_or(found);
+    if !wrong.is_finite() || wrong < 0.0 || wrong == eps {
+        return None;
+    }
+    let residual = pair.explained(usize::from(nearest.is_none()), |index| {
+        let position = pair.positions[index];
+        let group = right.normalisation.group(pair.shape(), position);
+        let bias = affine.bias[position % affine.bias.len()];
+        let factor = ((right.variance[group] + eps) / (right.variance[group] + wrong)).sqrt();
+        (pair.e[index] - bias) * factor + bias
+    })?;
+    let name = right.normalisation.name();
+    let text = format!(
+        "the {name} of `{input}` with an eps of {}, where the golden has {}",
+        Short(wrong),
+        Short(eps)
+    );
+    Some(Found::new(Kind::NormEps, 1, residual, text))
+}
+
+/// A weight and a bias for each channel.
+struct Affine {
+    weight: Vec<f64>,
+    bias: Vec<f64>,
+}
+
+impl Affine {
+    /// What makes `values` of `normal`: nothing at all where that is enough, else the best for each channel.
+    fn fit(pair: &Pair, values: &[f64], normal: &[f64]) -> Option<Self> {
+        let width = pair.actual.width();
+        let none = Self { weight: vec![1.0; width], bias: vec![0.0; width] };
+        if is_golden(pair, |index| none.at(pair, index, normal[index])) {
+            return Some(none);
+        }
+        if pair.positions.len() < 4 * width {
+            return None;
+        }
+        let mut sums = vec![[0.0; 5]; width];
+        for (index, &position) in pair.positions.iter().enumerate() {
+            let (n, v) = (normal[index], values[index]);
+            let [count, sn, sv, snn, snv] = &mut sums[position % width];
+            *count += 1.0;
+            *sn += n;
+            *sv += v;
+            *snn += n * n;
+            *snv += n * v;
+        }
+        let weight: Vec<f64> = sums
+            .iter()
+            .map(|[count, sn, sv, snn, snv]| (count * snv - sn * sv) / (count * snn - sn * sn))
+            .collect();
+        let bias: Vec<f64> =
+            sums.iter().zip(&weight).map(|([count, sn, sv, ..], w)| (sv - w * sn) / count).collect();
+        weight.iter().all(|w| w.is_finite()).then_some(Self { weight, bias })
+    }
+
+    fn at(&self, pair: &Pair, index: usize, normal: f64) -> f64 {
+        let channel = pair.positions[index] % self.weight.len();
+        self.weight[channel] * normal + self.bias[channel]
+    }
+}
+
+/// How far the golden is from a normalisation.
+fn left(pair: &Pair, normal: &[f64], affine: &Affine) -> f64 {
+    normal.iter().enumerate().map(|(index, &n)| (pair.e[index] - affine.at(pair, index, n)).powi(2)).sum()
+}

@@ -1,0 +1,80 @@
+//! Values on a grid: the geometry of a quantisation, read off the values themselves.
+
+use super::field::Field;
+use super::{Found, Kind, Looked, Residual};
+
+/// What MLX quantises with.
+const GROUPS: [usize; 4] = [128, 64, 32, 16];
+const BITS: [u32; 5] = [2, 3, 4, 6, 8];
+/// Groups that are looked at.
+const LOOKED_AT: usize = 256;
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Geometry {
+    bits: u32,
+    group: usize,
+}
+
+/// Told when both sides are grids of another geometry each, or when only the actual is one.
+pub(super) fn look(looked: &Looked) -> Vec<Found> {
+    let pair = &looked.pair;
+    if pair.expected.shape() != pair.actual.shape() || pair.bar.eps() == 0.0 || pair.actual.len() < 512 {
+        return Vec::new();
+    }
+    let Some(actual) = geometry(&pair.actual) else { return Vec::new() };
+    let words = |found: Geometry| format!("{} bits in groups of {}", found.bits, found.group);
+    let text = match geometry(&pair.expected) {
+        Some(golden) if golden == actual => return Vec::new(),
+        Some(golden) => {
+            format!("on a grid of {}, where the golden is on one of {}", words(actual), words(golden))
+        }
+        None => return Vec::new(),
+    };
+    // The grid of the actual is exact; what it has to do with the golden is another matter.
+    let residual = Residual { rms: 0.0, part: 0.0, used: 0.0 };
+    vec![Found::new(Kind::Quantisation, 1, residual, text)]
+}
+
+/// The largest group and the fewest bits for which every group has few enough values, evenly spaced.
+fn geometry(field: &Field) -> Option<Geometry> {
+    let width = field.width();
+    for group in GROUPS.into_iter().filter(|group| width.is_multiple_of(*group)) {
+        let groups = field.len() / group;
+        let step = groups.div_ceil(LOOKED_AT);
+        let mut bits = BITS[0];
+        let fits = (0..groups).step_by(step).all(|index| {
+            let values: Vec<f64> = (0..group).map(|at| field.at(index * group + at)).collect();
+            match grid_bits(values) {
+                Some(needed) if needed < 8 || group >= 64 => {
+                    bits = bits.max(needed);
+                    true
+                }
+                _ => false,
+            }
+        });
+        // With eight bits, nearly any few numbers lie on some grid.
+        if fits && (1usize << bits) < group {
+            return Some(Geometry { bits, group });
+        }
+    }
+    None
+}
+
+/// How many bits an evenly spaced grid needs to have all of the values, if there is one.
+fn grid_bits(mut values: Vec<f64>) -> Option<u32> {
+    values.sort_by(f64::total_cmp);
+    let span = values.last()? - values.first()?;
+    values.dedup_by(|a, b| (*a - *b).abs() < 1e-5 * span);
+    if values.len() < 3 {
+        return None;
+    }
+    let step = values.windows(2).map(|pair| pair[1] - pair[0]).fold(f64::INFINITY, f64::min);
+    let levels = (span / step).round();
+    let bits = BITS.into_iter().find(|bits| levels <= f64::from((1u32 << bits) - 1))?;
+    // Smallest gaps may all be two steps; what matters is that all values are whole steps apart.
+    let even = values.iter().all(|value| {
+        let at = (value - values[0]) / (span / levels);
+        (at - at.round()).abs() < 0.05
+    });
+    even.then_some(bits)
+}

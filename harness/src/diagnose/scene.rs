@@ -1,0 +1,144 @@
+//! What there is to explain, and what it can be explained with.
+
+use super::field::Field;
+use super::residual::Bar;
+use crate::compare::Rule;
+use crate::tensor::{Dtype, Tensor, TensorView};
+
+/// Most positions that an explanation is tried on; a longer tensor is sampled.
+const MOST: usize = 1 << 20;
+/// Elements of a magnitude that only fill values have.
+pub(super) const HUGE: f64 = 1e30;
+
+/// A failing checkpoint with what surrounds it.
+pub struct Scene<'a> {
+    /// The checkpoint's name, as goldens have it.
+    pub name: &'a str,
+    /// The golden, as the port has it.
+    pub expected: TensorView<'a>,
+    /// What the port produced, from golden inputs if other tensors are to explain it.
+    pub actual: TensorView<'a>,
+    /// The checkpoint's gate and floor.
+    pub rule: &'a Rule,
+    /// The other tensors that are known.
+    pub others: &'a dyn Others,
+}
+
+/// A tensor beside the failing one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Other {
+    /// Its name.
+    pub name: String,
+    /// Its element type.
+    pub dtype: Dtype,
+    /// Its shape, as the port has it.
+    pub shape: Vec<usize>,
+}
+
+impl Other {
+    pub(super) fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+}
+
+/// The tensors beside the failing one, read only when they are looked at.
+pub trait Others {
+    /// Goldens that the reference makes before this one, nearest first, then the inputs.
+    fn before(&self) -> &[Other];
+    /// Goldens that the reference makes after this one, nearest first.
+    fn after(&self) -> &[Other];
+    /// Weights.
+    fn weights(&self) -> &[Other];
+    /// The values of one of these, as the port has them.
+    fn tensor(&self, other: &Other) -> Option<Tensor>;
+}
+
+/// No other tensors.
+pub struct Alone;
+
+impl Others for Alone {
+    fn before(&self) -> &[Other] {
+        &[]
+    }
+
+    fn after(&self) -> &[Other] {
+        &[]
+    }
+
+    fn weights(&self) -> &[Other] {
+        &[]
+    }
+
+    fn tensor(&self, _: &Other) -> Option<Tensor> {
+        None
+    }
+}
+
+/// A pair of equally many elements, with the sample that explanations are tried on.
+pub(super) struct Pair<'a> {
+    pub(super) expected: Field<'a>,
+    pub(super) actual: Field<'a>,
+    /// Row-major positions of the sample, ascending.
+    pub(super) positions: Vec<usize>,
+    /// The golden at each of them.
+    pub(super) e: Vec<f64>,
+    /// The actual at each of them.
+    pub(super) a: Vec<f64>,
+    pub(super) bar: Bar,
+}
+
+impl<'a> Pair<'a> {
+    pub(super) fn new(scene: &Scene<'a>) -> Self {
+        let (expected, actual) = (Field::new(&scene.expected), Field::new(&scene.actual));
+        let positions = positions(actual.len());
+        let e: Vec<f64> = match expected.len() == actual.len() {
+            true => positions.iter().map(|&position| expected.at(position)).collect(),
+            false => Vec::new(),
+        };
+        let a: Vec<f64> = positions.iter().map(|&position| actual.at(position)).collect();
+        let bar = Bar::new(scene.rule, expected.dtype(), &e, &a);
+        Self { expected, actual, positions, e, a, bar }
+    }
+
+    /// How many elements are looked at, where it is not all of them.
+    pub(super) fn sampled(&self) -> Option<u64> {
+        (self.positions.len() < self.actual.len()).then_some(self.positions.len() as u64)
+    }
+
+    /// Whether golden and actual have the same shape, so that position for position they are the same element.
+    pub(super) fn same_shape(&self) -> bool {
+        self.expected.shape() == self.actual.shape()
+    }
+
+    /// Lengths of the axes.
+    pub(super) fn shape(&self) -> &[usize] {
+        self.actual.shape()
+    }
+
+    /// Whether both sides of a sampled pair are finite and no fill values.
+    pub(super) fn is_plain(&self, index: usize) -> bool {
+        plain(self.e[index]) && plain(self.a[index])
+    }
+}
+
+pub(super) fn plain(x: f64) -> bool {
+    x.abs() < HUGE
+}
+
+/// All positions, or about [`MOST`] of them: one from each of equally long stretches, somewhere in it, so that a period of
+/// the data cannot hide.
+fn positions(len: usize) -> Vec<usize> {
+    if len <= MOST {
+        return (0..len).collect();
+    }
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    (0..MOST)
+        .map(|i| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            let (start, end) = (i * (len / MOST), (i + 1) * (len / MOST));
+            start + (state % (end - start) as u64) as usize
+        })
+        .collect()
+}

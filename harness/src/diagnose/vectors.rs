@@ -1,0 +1,190 @@
+//! A factor or an offset for each index of an axis: of channels, of tokens, along the wrong axis.
+
+use super::field::{Field, row_major};
+use super::scene::Pair;
+use super::{Found, Kind, Looked};
+use crate::compare::number::Short;
+
+/// Elements that a vector along an axis is fitted to, and how often.
+const MOST_TOLD: usize = 1 << 14;
+const SWEEPS: usize = 60;
+
+pub(super) fn look(looked: &Looked) -> Vec<Found> {
+    let pair = &looked.pair;
+    if !pair.same_shape() || pair.actual.len() < 16 {
+        return Vec::new();
+    }
+    if let Some(found) = broadcast(pair) {
+        return vec![found];
+    }
+    groupings(pair.shape().len()).into_iter().find_map(|keep| by_group(looked, &keep)).into_iter().collect()
+}
+
+/// The sets of axes whose indices may have a number of their own, fewest numbers first in kind: one axis, then rows, then
+/// the channels of each batch.
+fn groupings(ndim: usize) -> Vec<Vec<usize>> {
+    let mut all: Vec<Vec<usize>> = (0..ndim).rev().map(|axis| vec![axis]).collect();
+    if ndim >= 3 {
+        all.push((0..ndim - 1).collect());
+        all.push(vec![0, ndim - 1]);
+    }
+    all
+}
+
+/// Which group each sampled element belongs to, and how many groups there are.
+pub(super) fn group_ids(pair: &Pair, keep: &[usize]) -> (Vec<u32>, usize) {
+    let (shape, strides) = (pair.shape(), row_major(pair.shape()));
+    let id = |position: usize| {
+        keep.iter().fold(0, |id, &axis| id * shape[axis] + position / strides[axis] % shape[axis]) as u32
+    };
+    let count = keep.iter().map(|&axis| shape[axis]).product();
+    (pair.positions.iter().map(|&position| id(position)).collect(), count)
+}
+
+fn by_group(looked: &Looked, keep: &[usize]) -> Option<Found> {
+    let pair = &looked.pair;
+    let groups: usize = keep.iter().map(|&axis| pair.shape()[axis]).product();
+    if groups < 2 || groups * 3 > pair.positions.len() {
+        return None;
+    }
+    let (ids, groups) = group_ids(pair, keep);
+    let (mut count, mut sum) = (vec![0.0; groups], vec![0.0; groups]);
+    let (mut ee, mut ea) = (vec![0.0; groups], vec![0.0; groups]);
+    for (index, &id) in ids.iter().enumerate().filter(|(index, _)| pair.is_plain(*index)) {
+        let (id, e, a) = (id as usize, pair.e[index], pair.a[index]);
+        count[id] += 1.0;
+        sum[id] += a - e;
+        ee[id] += e * e;
+        ea[id] += e * a;
+    }
+    let offsets: Vec<f64> =
+        sum.iter().zip(&count).map(|(sum, n)| if *n > 0.0 { sum / n } else { 0.0 }).collect();
+    let factors: Vec<f64> =
+        ea.iter().zip(&ee).map(|(ea, ee)| if *ee > 0.0 { ea / ee } else { 1.0 }).collect();
+    let channels = keep.last() == Some(&(pair.shape().len() - 1));
+    let where_ = match keep {
+        [axis] if channels => format!("each of the {groups} channels (axis {axis})"),
+        [axis] => format!("each index of axis {axis}"),
+        _ if channels => "each channel of each batch".to_owned(),
+        _ => format!("each of the {groups} rows"),
+    };
+    let cost = if keep.len() == 1 { 4 } else { 5 };
+    let offset =
+        pair.explained(groups, |index| pair.e[index] + offsets[ids[index] as usize]).map(|residual| {
+            let (least, most) = ends(&offsets);
+            let kind = if channels { Kind::ChannelOffset } else { Kind::TokenOffset };
+            let weight = matching_weight(looked, &offsets, Relation::Sum).unwrap_or_default();
+            let text = format!(
+                "the golden with an offset of its own for {where_}, from {} to {}{weight}",
+                Short(least),
+                Short(most)
+            );
+            Found::new(kind, cost, residual, text)
+        });
+    let factor = || {
+        pair.explained(groups, |index| pair.e[index] * factors[ids[index] as usize]).map(|residual| {
+            let (least, most) = ends(&factors);
+            let kind = if channels { Kind::ChannelFactor } else { Kind::TokenFactor };
+            let weight = matching_weight(looked, &factors, Relation::Product).unwrap_or_default();
+            let text = format!(
+                "the golden with a factor of its own for {where_}, from {} to {}{weight}",
+                Short(least),
+                Short(most)
+            );
+            Found::new(kind, cost, residual, text)
+        })
+    };
+    offset.or_else(factor)
+}
+
+fn ends(values: &[f64]) -> (f64, f64) {
+    values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), &x| (least.min(x), most.max(x)))
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Relation {
+    Sum,
+    Product,
+}
+
+/// Which weight the numbers of the groups are, in words, if one of them is.
+fn matching_weight(looked: &Looked, found: &[f64], relation: Relation) -> Option<String> {
+    type Rule = (fn(f64) -> f64, &'static str);
+    const SUMS: &[Rule] = &[(|w| -w, "is not added"), (|w| w, "is added twice")];
+    const PRODUCTS: &[Rule] = &[
+        (f64::recip, "is not applied"),
+        (|w| w, "is applied twice"),
+        (|w| w / (1.0 + w), "is applied as w where the golden has 1 + w"),
+        (|w| (1.0 + w) / w, "is applied as 1 + w where the golden has w"),
+        (|w| (1.0 + w).recip(), "is not applied, where the golden has 1 + w"),
+    ];
+    let others = looked.scene.others;
+    others.weights().iter().filter(|other| other.len() == found.len()).find_map(|other| {
+        let tensor = others.tensor(other)?;
+        let view = tensor.view();
+        let field = Field::new(&view);
+        let rules = if relation == Relation::Sum { SUMS } else { PRODUCTS };
+        rules.iter().find_map(|(rule, words)| {
+            let (mut gap, mut size) = (0.0, 0.0);
+            for (index, found) in found.iter().enumerate() {
+                let wanted = rule(field.at(index));
+                gap += (found - wanted).powi(2);
+                size += if relation == Relation::Sum { wanted * wanted } else { (wanted - 1.0).powi(2) };
+            }
+            // As good as the numbers were measured: a per cent of what they say in 16 bits, less in 32.
+            let close = gap <= size * (4.0 * looked.pair.bar.eps()).clamp(1e-3, 3e-2).powi(2);
+            close.then(|| format!(": the weight `{}` {words}", other.name))
+        })
+    })
+}
+
+/// A vector that is added or multiplied along one axis, where the golden has it along another of the same length.
+fn broadcast(pair: &Pair) -> Option<Found> {
+    let shape = pair.shape();
+    let axes = (0..shape.len()).flat_map(|p| (p + 1..shape.len()).map(move |q| (p, q)));
+    axes.filter(|&(p, q)| shape[p] == shape[q] && shape[p] >= 3).find_map(|(p, q)| {
+        let length = shape[p];
+        let ((at_p, _), (at_q, _)) = (group_ids(pair, &[p]), group_ids(pair, &[q]));
+        let scale = super::residual::rms(pair.e.iter().copied().filter(|x| super::scene::plain(*x)));
+        // What the vector is along `q` less what it is along `p`, nearer with each sweep: not every element tells.
+        let fitted = |of: &dyn Fn(usize) -> Option<f64>| {
+            let told: Vec<(usize, usize, f64)> = (0..pair.positions.len())
+                .step_by(pair.positions.len().div_ceil(MOST_TOLD))
+                .filter(|&index| pair.is_plain(index))
+                .filter_map(|index| Some((at_p[index] as usize, at_q[index] as usize, of(index)?)))
+                .collect();
+            let mut vector = vec![0.0; length];
+            for _ in 0..SWEEPS {
+                let (mut sum, mut count) = (vec![0.0; length], vec![0.0; length]);
+                for &(i, j, value) in told.iter().filter(|(i, j, _)| i != j) {
+                    let left = value - (vector[j] - vector[i]);
+                    sum[j] += left;
+                    sum[i] -= left;
+                    count[j] += 1.0;
+                    count[i] += 1.0;
+                }
+                for (x, (sum, count)) in vector.iter_mut().zip(sum.iter().zip(&count)) {
+                    *x += if *count > 0.0 { 0.5 * sum / count } else { 0.0 };
+                }
+            }
+            vector
+        };
+        let added = fitted(&|index| Some(pair.a[index] - pair.e[index]));
+        let at = |vector: &[f64], index: usize| vector[at_q[index] as usize] - vector[at_p[index] as usize];
+        let told = |residual, what| {
+            let text = format!(
+                "the golden with a vector {what} along axis {q} in place of axis {p}, or the other way round"
+            );
+            Found::new(Kind::BroadcastAxis, 4, residual, text)
+        };
+        if let Some(residual) = pair.explained(length, |index| pair.e[index] + at(&added, index)) {
+            return Some(told(residual, "added"));
+        }
+        let times = fitted(&|index| {
+            let (e, a) = (pair.e[index], pair.a[index]);
+            (e.abs() > 0.1 * scale && a / e > 0.0).then(|| (a / e).ln())
+        });
+        let residual = pair.explained(length, |index| pair.e[index] * at(&times, index).exp())?;
+        Some(told(residual, "multiplied"))
+    })
+}

@@ -1,0 +1,200 @@
+//! Tensors to be wrong in a known way, and what is said of them.
+
+use half::bf16;
+use mlx_parity::compare::{Floor, Gate, Rule};
+use mlx_parity::diagnose::{Cause, Other, Others, Scene, diagnose};
+use mlx_parity::tensor::{Dtype, Tensor};
+
+/// Numbers that are the same in every run.
+pub(crate) struct Dice(u64);
+
+impl Dice {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    fn uniform(&mut self) -> f64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// About normal.
+    pub(crate) fn normal(&mut self) -> f64 {
+        (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
+    }
+
+    pub(crate) fn normals(&mut self, count: usize) -> Vec<f64> {
+        (0..count).map(|_| self.normal()).collect()
+    }
+}
+
+pub(crate) fn tensor(dtype: Dtype, shape: &[usize], values: &[f64]) -> Tensor {
+    let bytes = values
+        .iter()
+        .flat_map(|&x| match dtype {
+            Dtype::Bfloat16 => bf16::from_f64(x).to_le_bytes().to_vec(),
+            Dtype::Int32 => (x as i32).to_le_bytes().to_vec(),
+            _ => (x as f32).to_le_bytes().to_vec(),
+        })
+        .collect();
+    Tensor::from_vec(dtype, shape.to_vec(), bytes).unwrap()
+}
+
+/// What surrounds a checkpoint.
+#[derive(Default)]
+pub(crate) struct Around {
+    before: Vec<Other>,
+    after: Vec<Other>,
+    weights: Vec<Other>,
+    tensors: Vec<(String, Tensor)>,
+}
+
+impl Around {
+    fn other(&mut self, name: &str, dtype: Dtype, shape: &[usize], values: &[f64]) -> Other {
+        self.tensors.push((name.to_owned(), tensor(dtype, shape, values)));
+        Other { name: name.to_owned(), dtype, shape: shape.to_vec() }
+    }
+}
+
+impl Others for Around {
+    fn before(&self) -> &[Other] {
+        &self.before
+    }
+
+    fn after(&self) -> &[Other] {
+        &self.after
+    }
+
+    fn weights(&self) -> &[Other] {
+        &self.weights
+    }
+
+    fn tensor(&self, other: &Other) -> Option<Tensor> {
+        self.tensors.iter().find(|(name, _)| *name == other.name).map(|(_, tensor)| tensor.clone())
+    }
+}
+
+/// A checkpoint: its golden, and what surrounds it.
+pub(crate) struct Case {
+    pub(crate) dtype: Dtype,
+    pub(crate) shape: Vec<usize>,
+    pub(crate) golden: Vec<f64>,
+    name: &'static str,
+    around: Around,
+}
+
+impl Case {
+    pub(crate) fn new(dtype: Dtype, shape: &[usize], golden: &[f64]) -> Self {
+        let around = Around::default();
+        Self { dtype, shape: shape.to_vec(), golden: golden.to_vec(), name: "layers.1.out", around }
+    }
+
+    /// A golden of normal numbers.
+    pub(crate) fn normal(dtype: Dtype, shape: &[usize], seed: u64) -> Self {
+        Self::new(dtype, shape, &Dice::new(seed).normals(shape.iter().product()))
+    }
+
+    pub(crate) fn named(mut self, name: &'static str) -> Self {
+        self.name = name;
+        self
+    }
+
+    pub(crate) fn before(mut self, name: &str, shape: &[usize], values: &[f64]) -> Self {
+        let other = self.around.other(name, self.dtype, shape, values);
+        self.around.before.push(other);
+        self
+    }
+
+    pub(crate) fn after(mut self, name: &str, shape: &[usize], values: &[f64]) -> Self {
+        let other = self.around.other(name, self.dtype, shape, values);
+        self.around.after.push(other);
+        self
+    }
+
+    pub(crate) fn weight(mut self, name: &str, values: &[f64]) -> Self {
+        let other = self.around.other(name, Dtype::Float32, &[values.len()], values);
+        self.around.weights.push(other);
+        self
+    }
+
+    /// What is said of an actual, which comes with the rounding of a real port on top.
+    pub(crate) fn causes(&self, shape: &[usize], actual: &[f64]) -> Vec<Cause> {
+        let (eps, size) = (self.dtype.epsilon().unwrap_or(0.0), self.size());
+        let mut dice = Dice::new(77);
+        let noisy: Vec<f64> =
+            actual.iter().map(|x| x + 0.3 * eps * dice.normal() * x.abs().min(size)).collect();
+        self.said(shape, &noisy)
+    }
+
+    /// The same of an actual as it is.
+    pub(crate) fn exact_causes(&self, actual: &[f64]) -> Vec<Cause> {
+        self.said(&self.shape, actual)
+    }
+
+    fn size(&self) -> f64 {
+        let plain = self.golden.iter().filter(|x| x.abs() < 1e8);
+        (plain.map(|x| x * x).sum::<f64>() / self.golden.len() as f64).sqrt()
+    }
+
+    fn said(&self, shape: &[usize], actual: &[f64]) -> Vec<Cause> {
+        let (eps, size) = (self.dtype.epsilon().unwrap_or(0.0), self.size());
+        let (expected, actual) =
+            (tensor(self.dtype, &self.shape, &self.golden), tensor(self.dtype, shape, actual));
+        let floor = Floor { max: 2.0 * eps * size, rms: 0.5 * eps * size };
+        let exact =
+            Rule { gate: Some(Gate::Tolerance { rtol: 0.0, atol: 0.0, policy: None }), ..Rule::default() };
+        let noise = Rule { gate: Some(Gate::Noise { k: 8.0 }), floor: Some(floor), ..Rule::default() };
+        let rule = if self.dtype == Dtype::Int32 { exact } else { noise };
+        let scene = Scene {
+            name: self.name,
+            expected: expected.view(),
+            actual: actual.view(),
+            rule: &rule,
+            others: &self.around,
+        };
+        diagnose(&scene)
+    }
+
+    /// Expects exactly one cause, of this kind, with these words, for an actual of the golden's shape.
+    #[track_caller]
+    pub(crate) fn is(&self, actual: &[f64], kind: &str, words: &[&str]) {
+        self.is_shaped(&self.shape, actual, kind, words);
+    }
+
+    #[track_caller]
+    pub(crate) fn is_shaped(&self, shape: &[usize], actual: &[f64], kind: &str, words: &[&str]) {
+        let causes = self.causes(shape, actual);
+        let kinds: Vec<&str> = causes.iter().map(|cause| cause.kind.name()).collect();
+        assert_eq!(kinds, [kind], "{causes:#?}");
+        for word in words {
+            assert!(causes[0].text.contains(word), "`{}` does not say `{word}`", causes[0].text);
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn is_unexplained(&self, actual: &[f64]) {
+        let causes = self.causes(&self.shape, actual);
+        assert!(causes.is_empty(), "{causes:#?}");
+    }
+}
+
+/// The elements of `values` with its axes in another order.
+pub(crate) fn permuted(shape: &[usize], values: &[f64], axes: &[usize]) -> Vec<f64> {
+    let mut strides = vec![1; shape.len()];
+    for axis in (1..shape.len()).rev() {
+        strides[axis - 1] = strides[axis] * shape[axis];
+    }
+    let turned: Vec<usize> = axes.iter().map(|&axis| shape[axis]).collect();
+    (0..values.len())
+        .map(|position| {
+            let (mut rest, mut place) = (position, 0);
+            for (k, &length) in turned.iter().enumerate().rev() {
+                place += rest % length * strides[axes[k]];
+                rest /= length;
+            }
+            values[place]
+        })
+        .collect()
+}
