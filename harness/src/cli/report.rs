@@ -55,7 +55,7 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
         for (spec, fate) in &collected.specs {
             if let Fate::Ran(account) = fate {
                 for ending in &account.endings {
-                    let text = trial_text(spec, ending, project.suite_target());
+                    let text = trial_text(spec, account, ending, project.suite_target());
                     say(&if text.is_empty() { text } else { text + "\n" });
                 }
             }

@@ -147,7 +147,8 @@ fn constant(pair: &Pair) -> Option<Found> {
     let (golden, actual) = (spread(&pair.e), spread(&pair.a));
     // What rounding may have left of a constant.
     let rounding = 4.0 * pair.bar.eps() * first.abs();
-    if pair.a.len() < 4 || !(actual <= rounding) || !(golden > 100.0 * rounding) || golden.is_infinite() {
+    let is_constant = actual <= rounding && golden > 100.0 * rounding && golden.is_finite();
+    if pair.a.len() < 4 || !is_constant {
         return None;
     }
     let text = match first {

@@ -117,12 +117,14 @@ impl Pairs {
     }
 }
 
+/// Where in the input the row of the golden with that number begins.
+type Start<'p> = Box<dyn Fn(usize) -> usize + 'p>;
+
 /// Golden, actual and input of a rotation, by rows of features.
 struct Turn<'p, 'a, 'f> {
     pair: &'p Pair<'a>,
     x: &'p Field<'f>,
-    /// Where in the input the row of the golden with that number begins.
-    start: Box<dyn Fn(usize) -> usize + 'p>,
+    start: Start<'p>,
     width: usize,
 }
 
@@ -217,9 +219,9 @@ fn turned(pair: &Pair, x: &Field, other: &Other) -> Option<Found> {
 }
 
 /// How a row of the golden is found in the input: as it lies, or with two axes exchanged, as heads and tokens are.
-fn starts<'p>(golden: &'p [usize], input: &'p [usize]) -> Option<Vec<Box<dyn Fn(usize) -> usize + 'p>>> {
+fn starts<'p>(golden: &'p [usize], input: &'p [usize]) -> Option<Vec<Start<'p>>> {
     let width = *golden.last()?;
-    let mut found: Vec<Box<dyn Fn(usize) -> usize + 'p>> = Vec::new();
+    let mut found: Vec<Start> = Vec::new();
     if golden == input {
         found.push(Box::new(move |row| row * width));
     }

@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use super::{Summary, error_chain, finding, ladder};
 use crate::golden::FixtureSet;
-use crate::run::{
-    Account, DISCOVERY, Folder, Inject, SPEC, STARTED, Story, account, discovery, locate, trial_names,
-};
+use crate::run::{Account, DISCOVERY, Folder, Inject, SPEC, STARTED, Story, account, discovery, trial_names};
 use crate::spec::{Host, Spec, SpecError, Specs};
 
 /// What became of one spec.
@@ -152,10 +150,9 @@ impl Collected {
                         continue;
                     }
                     text.push_str(&ladder(spec, account, colour));
-                    if localised {
-                        let fixtures = FixtureSet::open(fixture_root, &spec.fixtures).ok();
-                        let found = locate(spec, account, None, fixtures.as_ref());
-                        text.push_str(&finding(spec, &found, account));
+                    let fixtures = FixtureSet::open(fixture_root, &spec.fixtures).ok();
+                    if let Some(found) = account.finding(spec, fixtures.as_ref()) {
+                        text.push_str(&finding(spec, &found, account.on_golden_inputs()));
                     }
                 }
                 Fate::Ignored(reason) => text.push_str(&format!("{}  ignored: it {reason}\n", spec.id)),

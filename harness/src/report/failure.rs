@@ -2,20 +2,34 @@
 
 use std::fmt::Write as _;
 
+use super::finding::{sentence, told_cause};
 use crate::Class;
 use crate::compare::{Difference, Gate, Stats, Worst};
 use crate::record::{Image, Record};
-use crate::run::{Ending, Verdict, WEIGHTS};
+use crate::run::{Account, Ending, Verdict, WEIGHTS};
 use crate::spec::Spec;
 
-/// The text of a failing trial of `spec`, whose suite is the test target `target`; empty for one that did not fail.
-pub(crate) fn trial_text(spec: &Spec, ending: &Ending, target: &str) -> String {
+/// The text of a failing trial of `spec`, of which `account` tells and whose suite is the test target `target`; empty for
+/// one that did not fail.
+pub(crate) fn trial_text(spec: &Spec, account: &Account, ending: &Ending, target: &str) -> String {
     let Verdict::Failed { class, line, more } = &ending.verdict else { return String::new() };
     let full = format!("{}::{}", spec.id, ending.name);
     let mut text = format!("{full}: {}\n", headline(*class));
     let mut row = |label: &str, value: &str| {
         let _ = writeln!(text, "  {label:<9}{value}");
     };
+    if let Some(sentence) = sentence(spec, account).filter(|_| spec.checkpoint(&ending.name).is_some()) {
+        row("cause", &sentence);
+    }
+    // The run on golden inputs has looked into this very checkpoint.
+    let own = account.on_golden_inputs().ending(&ending.name).and_then(|ending| ending.record.as_ref());
+    let causes = own.map_or(&[][..], |record| &record.causes);
+    for cause in causes.iter().skip(1) {
+        row("or", &told_cause(cause));
+    }
+    if let Some(cause) = causes.first() {
+        row("look at", cause.kind.next());
+    }
     match &ending.record {
         Some(record) => tensor_rows(record, *class, line, &mut row),
         None => row("what", line),

@@ -3,11 +3,64 @@
 use std::fmt::Write as _;
 
 use super::failure::{headline, multiple};
+use crate::diagnose::Cause;
 use crate::run::{Account, Closer, Culprit, Finding};
 use crate::spec::{Spec, list::counted};
 
 /// How many names are written out before the rest is counted.
 const SHOWN: usize = 4;
+
+/// What a red run comes to in one sentence, if a run on golden inputs can tell: the first stage that is wrong by its own
+/// doing, and what its output is.
+pub(crate) fn sentence(spec: &Spec, account: &Account) -> Option<String> {
+    match account.brief_finding(spec)? {
+        Finding::Right | Finding::Unknown(_) => None,
+        Finding::Drift(growths) => {
+            let most =
+                growths.first().map(|growth| format!(", most from `{}` to `{}`", growth.after, growth.name));
+            Some(format!(
+                "no single stage is wrong by its own doing: the error adds up{}",
+                most.unwrap_or_default()
+            ))
+        }
+        Finding::Culprit(culprit) => {
+            let name = culprit.name.as_str();
+            let what = match culprit.causes.first() {
+                Some(cause) => format!("its output is {}", told_cause(cause)),
+                None => format!("{}, and no known cause explains it", headline(culprit.class)),
+            };
+            let place = place(account.on_golden_inputs(), name);
+            Some(format!("the first stage that is wrong by its own doing is `{name}`{place}; {what}"))
+        }
+    }
+}
+
+/// A cause, with what it leaves of the error and how much of the tensor was looked at.
+pub(super) fn told_cause(cause: &Cause) -> String {
+    let mut text = cause.text.clone();
+    if cause.residual.part < 1.0 {
+        let _ = write!(text, " (undone, {} of the error is left)", part(cause.residual.part));
+    }
+    if let Some(sampled) = cause.sampled {
+        let _ = write!(text, ", as far as {sampled} elements tell");
+    }
+    text
+}
+
+/// A part of a whole in per cent.
+fn part(part: f64) -> String {
+    match 100.0 * part {
+        0.0 => "nothing".to_owned(),
+        percent if percent < 0.01 => "less than 0.01 %".to_owned(),
+        percent => format!("{percent:.2} %"),
+    }
+}
+
+/// Where a tap is in the port's source, in brackets.
+fn place(account: &Account, name: &str) -> String {
+    let location = account.ending(name).and_then(|ending| ending.record.as_ref()?.location.as_ref());
+    location.map(|place| format!(" ({}:{})", place.file, place.line)).unwrap_or_default()
+}
 
 /// What was found of `spec`, `local` being the run with everything injected.
 pub(crate) fn finding(spec: &Spec, found: &Finding, local: &Account) -> String {
@@ -32,10 +85,7 @@ pub(crate) fn finding(spec: &Spec, found: &Finding, local: &Account) -> String {
 }
 
 fn told(spec: &Spec, culprit: &Culprit, local: &Account) -> String {
-    let place = |name: &str| {
-        let location = local.ending(name).and_then(|ending| ending.record.as_ref()?.location.as_ref());
-        location.map(|place| format!(" ({}:{})", place.file, place.line)).unwrap_or_default()
-    };
+    let place = |name: &str| place(local, name);
     let name = culprit.name.as_str();
     let mut text = format!(
         "culprit: `{name}` is the first stage that is wrong on golden inputs: {}\n",
@@ -46,6 +96,14 @@ fn told(spec: &Spec, culprit: &Culprit, local: &Account) -> String {
         None => "the inputs".to_owned(),
     };
     let _ = writeln!(text, "  between  {from} and `{name}`{}", place(name));
+    let mut label = "cause";
+    for cause in &culprit.causes {
+        let _ = writeln!(text, "  {label:<8} it is {}", told_cause(cause));
+        label = "or";
+    }
+    if let Some(cause) = culprit.causes.first() {
+        let _ = writeln!(text, "  look at  {}", cause.kind.next());
+    }
     let id = &spec.id;
     let closer = match &culprit.closer {
         Closer::Level(level, names) => format!(

@@ -4,7 +4,7 @@ use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
 use super::collect::{Collected, Fate};
 use super::failure::trial_text;
-use crate::run::{DISCOVERY, Ending, Verdict};
+use crate::run::{Account, DISCOVERY, Ending, Verdict};
 use crate::spec::Spec;
 
 /// The run as JUnit XML; `target` is the test target that the suite is.
@@ -24,7 +24,8 @@ pub(super) fn junit(run: &Collected, target: &str) -> Result<String, quick_junit
         match fate {
             Fate::Ran(account) => {
                 let mut suite = TestSuite::new(spec.id.as_str());
-                suite.add_test_cases(account.endings.iter().map(|ending| case(spec, ending, target)));
+                suite
+                    .add_test_cases(account.endings.iter().map(|ending| case(spec, account, ending, target)));
                 report.add_test_suite(suite);
             }
             Fate::Ignored(reason) => {
@@ -53,7 +54,7 @@ fn failure(class: &str, text: &str) -> TestCaseStatus {
     status
 }
 
-fn case(spec: &Spec, ending: &Ending, target: &str) -> TestCase {
+fn case(spec: &Spec, account: &Account, ending: &Ending, target: &str) -> TestCase {
     let status = match &ending.verdict {
         Verdict::Passed => TestCaseStatus::success(),
         Verdict::NotGated(_) => {
@@ -61,7 +62,7 @@ fn case(spec: &Spec, ending: &Ending, target: &str) -> TestCase {
             status.set_message("measured, not gated");
             status
         }
-        Verdict::Failed { class, .. } => failure(class.name(), &trial_text(spec, ending, target)),
+        Verdict::Failed { class, .. } => failure(class.name(), &trial_text(spec, account, ending, target)),
     };
     let mut case = TestCase::new(ending.name.as_str(), status);
     case.set_classname(spec.id.as_str());

@@ -3,11 +3,13 @@
 use std::fmt::Write as _;
 
 use super::failure::{multiple, pixels};
+use super::finding::sentence;
 use crate::run::{Account, Ending, Inject, STATS, Verdict, has_stats};
 use crate::spec::Spec;
 
 /// The ladder as text, with ANSI colours or without.
 ///
+/// What the run comes to stands at the top, in one sentence.
 /// The first checkpoint that failed is marked, with the last green one before it. The trials beside the checkpoints
 /// stand below them, then what else there is to say of the run.
 pub(crate) fn ladder(spec: &Spec, account: &Account, colour: bool) -> String {
@@ -19,6 +21,9 @@ pub(crate) fn ladder(spec: &Spec, account: &Account, colour: bool) -> String {
     let mut text = paint("1", &spec.id);
     if let Some(about) = &spec.about {
         let _ = write!(text, "  {about}");
+    }
+    if let Some(sentence) = sentence(spec, account) {
+        let _ = write!(text, "\n  {}", paint("1;31", &sentence));
     }
     let timed = endings.iter().any(|ending| ending.warm_millis.is_some());
     let width = endings.iter().map(|ending| ending.name.len()).max().unwrap_or(0).clamp(10, 48);

@@ -2,12 +2,15 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use super::job::Inject;
+use super::locate::{Finding, locate};
 use super::obstacle::Obstacle;
 use super::stats::{Compared, STATS, has_stats};
 use super::story::{Story, undeclared};
 use crate::Class;
+use crate::golden::FixtureSet;
 use crate::near::did_you_mean;
 use crate::record::{Record, Status};
 use crate::spec::{Checkpoint, Spec};
@@ -52,8 +55,12 @@ pub(crate) struct Account {
     /// Checkpoints in the order in which the run met them, then the other trials.
     pub(crate) endings: Vec<Ending>,
     pub(crate) story: Story,
+    /// What the run with every golden injected says, if this one was red and followed by one.
+    pub(crate) local: Option<Box<Self>>,
     /// Where each trial is in `endings`.
     index: HashMap<String, usize>,
+    /// What the runs come to, once somebody asked: every failing trial does.
+    found: OnceLock<Option<Finding>>,
 }
 
 impl Account {
@@ -67,6 +74,25 @@ impl Account {
         self.endings.retain(|ending| ending.name != STATS);
         self.endings.push(stats_ending(compared));
         self.index = index(&self.endings);
+    }
+
+    /// Where the port goes wrong by its own doing, if this run can tell; the fixtures tell what would narrow it down.
+    pub(crate) fn finding(&self, spec: &Spec, fixtures: Option<&FixtureSet>) -> Option<Finding> {
+        match &self.local {
+            Some(local) => Some(locate(spec, local, Some(self), fixtures)),
+            None if self.story.inject() == Inject::All => Some(locate(spec, self, None, fixtures)),
+            None => None,
+        }
+    }
+
+    /// The same, for those who do not ask what would narrow it down.
+    pub(crate) fn brief_finding(&self, spec: &Spec) -> Option<&Finding> {
+        self.found.get_or_init(|| self.finding(spec, None)).as_ref()
+    }
+
+    /// The run whose stages worked on golden inputs: the second one, or this one.
+    pub(crate) fn on_golden_inputs(&self) -> &Self {
+        self.local.as_deref().unwrap_or(self)
     }
 
     /// Whether any trial failed.
@@ -105,10 +131,11 @@ pub(crate) fn trial_names(spec: &Spec, level: u8) -> Vec<String> {
 /// A checkpoint that was not met stands behind the one that is declared before it, or, after a crash, behind all that
 /// were met as often as declared: a spec declares its loops one after another, so `blocks.1.norm` often stands before `blocks.0.out`. A run
 /// that was stopped, because nobody asked for more, tells only of the checkpoints that it met.
-pub(crate) fn account(spec: &Spec, story: Story) -> Account {
+pub(crate) fn account(spec: &Spec, mut story: Story) -> Account {
+    let local = story.take_local().map(|story| Box::new(account(spec, story)));
     let endings = endings(spec, &story);
     let index = index(&endings);
-    Account { endings, story, index }
+    Account { endings, story, local, index, found: OnceLock::new() }
 }
 
 fn index(endings: &[Ending]) -> HashMap<String, usize> {

@@ -138,6 +138,9 @@ pub(crate) enum Exit {
     Abandoned,
 }
 
+/// The folder of the run with every golden injected, inside that of a red one.
+pub(super) const LOCAL: &str = "local";
+
 /// Why a run's files could not be written or read.
 #[derive(Debug, Error)]
 pub(crate) enum FolderError {
@@ -164,6 +167,12 @@ impl Folder {
     /// A folder that a run left.
     pub(crate) fn at(path: PathBuf) -> Self {
         Self(path)
+    }
+
+    /// The folder inside another for the run with every golden injected.
+    #[cfg(feature = "mlx")]
+    pub(super) fn local(within: &Self) -> Result<Self, FolderError> {
+        Self::create(within.file(LOCAL))
     }
 
     pub(crate) fn file(&self, name: &str) -> PathBuf {

@@ -7,14 +7,19 @@ use mlx_rs::Array;
 
 use super::array::{ArrayError, from_host};
 use super::job::{Inject, Job};
+use super::neighbours::Neighbours;
 use super::picture::Picture;
 use crate::Class;
 use crate::compare::{self, Floor, Outcome, Rule};
+use crate::diagnose::{Cause, Scene, diagnose};
 use crate::golden::FixtureSet;
 use crate::record;
 use crate::report::error_chain;
 use crate::spec::{Checkpoint, Dim, Spec, Stage, hit_name};
 use crate::tensor::{self, Tensor, TensorView};
+
+/// Failures of one run that are looked into: the first is what people ask about.
+const MOST_DIAGNOSES: usize = 3;
 
 /// What came of one comparison.
 pub(super) struct Judged {
@@ -28,6 +33,8 @@ pub(super) struct Judged {
     pub(super) sequence: Option<u64>,
     /// Both as pictures, at a stage that makes one.
     pub(super) picture: Option<Picture>,
+    /// What kind of wrong it is, where that was looked into.
+    pub(super) causes: Vec<Cause>,
 }
 
 impl Judged {
@@ -40,6 +47,7 @@ impl Judged {
             injected: None,
             sequence: None,
             picture: None,
+            causes: Vec::new(),
         }
     }
 
@@ -50,7 +58,15 @@ impl Judged {
 
 impl From<Outcome> for Judged {
     fn from(outcome: Outcome) -> Self {
-        Self { outcome, expected: None, floor: None, injected: None, sequence: None, picture: None }
+        Self {
+            outcome,
+            expected: None,
+            floor: None,
+            injected: None,
+            sequence: None,
+            picture: None,
+            causes: Vec::new(),
+        }
     }
 }
 
@@ -66,6 +82,8 @@ pub(super) struct Judge {
     compared_with: HashSet<String>,
     kept: HashMap<String, Tensor>,
     inject: Inject,
+    /// How many more failures are looked into.
+    diagnoses: usize,
 }
 
 impl Judge {
@@ -80,7 +98,9 @@ impl Judge {
         let compared_with =
             spec.checkpoints.iter().filter_map(|checkpoint| checkpoint.against.clone()).collect();
         let (dims, kept, inject) = (HashMap::new(), HashMap::new(), job.inject.clone());
-        Self { spec, fixtures, index, dims, compared_with, kept, inject }
+        // Only a stage that worked from golden inputs is wrong by its own doing.
+        let diagnoses = if job.inject == Inject::All { MOST_DIAGNOSES } else { 0 };
+        Self { spec, fixtures, index, dims, compared_with, kept, inject, diagnoses }
     }
 
     /// Where in the spec's list the checkpoint of that name is, if the spec asks for it at the level of the run.
@@ -111,7 +131,7 @@ impl Judge {
         judged
     }
 
-    fn compare(&self, checkpoint: &Checkpoint, hit: u64, actual: &Tensor) -> Judged {
+    fn compare(&mut self, checkpoint: &Checkpoint, hit: u64, actual: &Tensor) -> Judged {
         let mut rule = checkpoint.rule();
         if let Some(other) = &checkpoint.against {
             let Some(expected) = self.kept.get(&*hit_name(other, hit)) else {
@@ -123,7 +143,7 @@ impl Judge {
         if !checkpoint.needs_golden() {
             return compare::examine(&actual.view(), &rule).into();
         }
-        let Some(fixtures) = &self.fixtures else {
+        let Some(fixtures) = self.fixtures.clone() else {
             return Judged::failed(Class::Missing, "the spec has no fixtures".to_owned());
         };
         let golden = match fixtures.golden(&hit_name(&checkpoint.name, hit)) {
@@ -148,6 +168,19 @@ impl Judge {
             return Judged::failed(Class::Spec, problem);
         }
         let judged = Judged::of(&expected, actual, &rule);
+        let causes = match judged.outcome.class {
+            Some(Class::Shape | Class::Finite | Class::Value) if self.diagnoses > 0 && checkpoint.gated => {
+                self.diagnoses -= 1;
+                diagnose(&Scene {
+                    name: &hit_name(&checkpoint.name, hit),
+                    expected: expected.clone(),
+                    actual: actual.view(),
+                    rule: &rule,
+                    others: &Neighbours::new(&self.spec, &fixtures, golden.sequence),
+                })
+            }
+            _ => Vec::new(),
+        };
         let is_image = checkpoint.stage == Some(Stage::Image);
         let picture = is_image.then(|| Picture::of(&expected, &actual.view())).flatten();
         let inject = self.inject.takes(&self.spec, &checkpoint.name);
@@ -155,6 +188,7 @@ impl Judge {
             injected: inject.then(|| from_host(&expected)),
             sequence: Some(golden.sequence),
             picture,
+            causes,
             ..judged
         }
     }
@@ -188,7 +222,10 @@ impl Judge {
 }
 
 /// The golden with the changes that the spec declares, and no others.
-fn as_the_port_has_it<'a>(golden: TensorView<'a>, checkpoint: &Checkpoint) -> Result<TensorView<'a>, String> {
+pub(super) fn as_the_port_has_it<'a>(
+    golden: TensorView<'a>,
+    checkpoint: &Checkpoint,
+) -> Result<TensorView<'a>, String> {
     let golden = golden.squeeze(&checkpoint.squeeze).map_err(|error| format!("`squeeze`: {error}"))?;
     match &checkpoint.layout {
         Some(axes) => golden.permute(axes).map_err(|error| format!("`layout`: {error}")),

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use super::account::{Account, Ending, Verdict};
 use super::job::Inject;
 use crate::Class;
+use crate::diagnose::Cause;
 use crate::golden::{FixtureSet, Role};
 use crate::spec::{RESERVED, Spec};
 
@@ -37,6 +38,8 @@ pub(crate) struct Culprit {
     /// Later stages that are red on golden inputs too.
     pub(crate) also: Vec<String>,
     pub(crate) closer: Closer,
+    /// What kind of wrong it is, best explanation first.
+    pub(crate) causes: Vec<Cause>,
 }
 
 /// What would narrow the place down between the culprit and the tap before it.
@@ -79,7 +82,9 @@ pub(crate) fn locate(
     let name = met[first].name.clone();
     let after = met[..first].iter().rev().find(|ending| ending.record.is_some());
     let after = after.map(|ending| ending.name.clone());
+    let causes = met[first].record.as_ref().map(|record| record.causes.clone()).unwrap_or_default();
     Finding::Culprit(Culprit {
+        causes,
         class: wrong(met[first]).unwrap_or(Class::Value),
         also: met[first + 1..].iter().filter(|e| wrong(e).is_some()).map(|e| e.name.clone()).collect(),
         closer: closer(spec, local, fixtures, after.as_deref(), &name),

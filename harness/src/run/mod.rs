@@ -23,6 +23,8 @@ mod locate;
 #[cfg(feature = "mlx")]
 mod mlx;
 #[cfg(feature = "mlx")]
+mod neighbours;
+#[cfg(feature = "mlx")]
 mod observer;
 mod obstacle;
 #[cfg(feature = "mlx")]
@@ -51,7 +53,7 @@ pub(crate) use job::{Inject, JOB, Job, WORKER};
 pub(crate) use key::{Going, Out, fresh_key, key};
 #[cfg(feature = "mlx")]
 pub(crate) use launch::launch;
-pub(crate) use locate::{Closer, Culprit, Finding, locate};
+pub(crate) use locate::{Closer, Culprit, Finding};
 pub(crate) use obstacle::{Obstacle, look_at_fixtures};
 #[cfg(feature = "mlx")]
 pub(crate) use port::Port;

@@ -47,6 +47,7 @@ pub(super) struct Log {
     writer: Writer,
     undeclared: BTreeSet<String>,
     stopped: bool,
+    red: bool,
 }
 
 impl Log {
@@ -57,6 +58,11 @@ impl Log {
     /// Whether the port was stopped on purpose.
     pub(super) fn stopped(&self) -> bool {
         self.stopped
+    }
+
+    /// Whether a checkpoint failed that was compared with a golden.
+    pub(super) fn is_red(&self) -> bool {
+        self.red
     }
 }
 
@@ -69,7 +75,7 @@ impl Observer {
         alterations: Alterations,
     ) -> Result<Self, FolderError> {
         let writer = Writer::create(&job.folder)?;
-        let log = Log { writer, undeclared: BTreeSet::new(), stopped: false };
+        let log = Log { writer, undeclared: BTreeSet::new(), stopped: false, red: false };
         let wanted = job.until.as_ref().map(|names| {
             names.iter().filter_map(|name| Some((name.clone(), spec.checkpoint(name)?.hits.into()))).collect()
         });
@@ -112,7 +118,7 @@ impl Observer {
         array.eval().map_err(|error| in_transform(name, error))?;
         let millis = self.clock.millis();
         let actual = to_host(&array).map_err(|error| Exception::custom(format!("tap `{name}`: {error}")))?;
-        let Judged { outcome, expected, floor, injected, sequence, picture } =
+        let Judged { outcome, expected, floor, injected, sequence, picture, causes } =
             self.judge.judge(checkpoint, hit, &actual);
         let record = Record {
             schema: SCHEMA,
@@ -132,12 +138,13 @@ impl Observer {
             millis,
             memory: memory_now(),
             image: picture.as_ref().map(Picture::measure),
-            causes: Vec::new(),
+            causes,
             injected: self.injected || injected.is_some(),
         };
         self.sequence += 1;
         self.injected = record.injected;
         if record.verdict.status == Status::Fail {
+            self.log.borrow_mut().red |= record.expected.is_some();
             self.keep(&record, &actual);
         }
         if let Some(picture) = picture

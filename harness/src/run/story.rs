@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::account::teller;
 use super::environment::{ENVIRONMENT, Environment};
-use super::folder::{Audit, EXIT, End, Exit, Folder, FolderError, Line, STARTED};
+use super::folder::{Audit, EXIT, End, Exit, Folder, FolderError, LOCAL, Line, STARTED};
 use super::job::{Inject, JOB, Job};
 use super::obstacle::Obstacle;
 use super::stats::Compared;
@@ -34,6 +34,8 @@ pub(crate) struct Story {
     environment: Option<Environment>,
     /// What came of the comparison of its statistics, once that was made.
     pub(super) stats: Option<Compared>,
+    /// The run with every golden injected that a red one was followed by.
+    local: Option<Box<Self>>,
 }
 
 impl Story {
@@ -54,7 +56,31 @@ impl Story {
             times: folder.read_json(TIMES)?.unwrap_or_default(),
             environment: folder.read_json(ENVIRONMENT)?,
             stats: folder.read_json("stats.json")?,
+            local: Self::local(folder)?,
         }))
+    }
+
+    /// Reads what the second run left inside the folder of the first, if there was one that came back.
+    fn local(within: &Folder) -> Result<Option<Box<Self>>, FolderError> {
+        let folder = Folder::at(within.file(LOCAL));
+        let Some(job) = folder.read_json(JOB)? else { return Ok(None) };
+        let story = Self {
+            lines: folder.lines()?,
+            folder,
+            job: Some(job),
+            obstacles: Vec::new(),
+            exit: Exit::Done,
+            times: Times::default(),
+            environment: None,
+            stats: None,
+            local: None,
+        };
+        Ok(story.end().is_some().then(|| Box::new(story)))
+    }
+
+    /// Takes out the run with every golden injected, if this one was followed by one.
+    pub(super) fn take_local(&mut self) -> Option<Self> {
+        self.local.take().map(|local| *local)
     }
 
     /// Where it was left.

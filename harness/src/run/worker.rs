@@ -15,8 +15,8 @@ use super::alter::Alterations;
 use super::array::mlx_message;
 use super::clock::Clock;
 use super::environment::{ENVIRONMENT, Environment};
-use super::folder::{Audit, End, Line};
-use super::job::Job;
+use super::folder::{Audit, End, Folder, Line};
+use super::job::{Inject, JOB, Job};
 use super::mlx;
 use super::observer::Observer;
 use super::port::{Port, PortResult, Run};
@@ -62,8 +62,12 @@ fn run(path: &Path, ports: &BTreeMap<String, Port>) -> Result<(), String> {
     let alterations = Alterations::default();
     let run = Run::new(Rc::clone(&spec), fixtures.clone(), clock.clone(), alterations.clone());
     let run = run.map_err(|error| error_chain(&error))?;
-    let observer = Observer::start(&job, Rc::clone(&spec), fixtures, clock.clone(), alterations.clone());
-    let observer = observer.map_err(|error| error_chain(&error))?;
+    let watch = |job: &Job| {
+        let (spec, fixtures) = (Rc::clone(&spec), fixtures.clone());
+        Observer::start(job, spec, fixtures, clock.clone(), alterations.clone())
+            .map_err(|error| error_chain(&error))
+    };
+    let observer = watch(&job)?;
     let log = observer.log();
     forget_draws().map_err(|error| mlx_message(error.what()))?;
     clock.restart();
@@ -89,7 +93,35 @@ fn run(path: &Path, ports: &BTreeMap<String, Port>) -> Result<(), String> {
         random,
     };
     log.borrow_mut().write(&Line::End(Box::new(end))).map_err(|error| error_chain(&error))?;
-    if failed || stopped { Ok(()) } else { time(&job, &spec, &clock, &alterations, || port(&run)) }
+    if !failed && !stopped {
+        time(&job, &spec, &clock, &alterations, || port(&run))?;
+    }
+    // Where everything is injected already, this run is its own second one.
+    if job.inject == Inject::All || !log.borrow().is_red() {
+        return Ok(());
+    }
+    let local = Job {
+        folder: Folder::local(&job.folder).map_err(|error| error_chain(&error))?,
+        inject: Inject::All,
+        ..job
+    };
+    localise(&local, watch(&local)?, || port(&run))
+}
+
+/// Runs a red port once more, with every golden injected: which stage is wrong by its own doing, and how. What the first
+/// run has found stands, whatever becomes of this one.
+fn localise(job: &Job, observer: Observer, port: impl Fn() -> PortResult) -> Result<(), String> {
+    job.folder.write_json(JOB, job).map_err(|error| error_chain(&error))?;
+    let log = observer.log();
+    let outcome = catch_unwind(AssertUnwindSafe(|| drive(Box::new(observer), &port).0));
+    let stopped = log.borrow().stopped();
+    let error = match outcome {
+        Ok(Ok(())) => None,
+        Ok(Err(error)) => Some(mlx_message(&error_chain(&*error))),
+        Err(panic) => Some(format!("panicked: {}", panic_message(&*panic))),
+    };
+    let end = End { error: error.filter(|_| !stopped), stopped, ..End::default() };
+    log.borrow_mut().write(&Line::End(Box::new(end))).map_err(|error| error_chain(&error))
 }
 
 /// Runs the port as often again as the job says, and leaves the median time of each stage. The judged run, which also

@@ -96,8 +96,8 @@ impl Case {
         let _ = self.wanted.set(checkpoints);
     }
 
-    /// How the trial of that name ended; the first caller runs the spec, the others wait for it.
-    pub(super) fn ending(&self, name: &str) -> Result<&Ending, String> {
+    /// How the trial of that name ended, in the account of its spec; the first caller runs the spec, the others wait for it.
+    pub(super) fn ending(&self, name: &str) -> Result<(&Account, &Ending), String> {
         let account = self.account.get_or_init(|| {
             let folder = self.home.run_folder()?.join(&self.spec.id);
             let story = self.story(folder).map_err(|error| error_chain(&error))?;
@@ -111,6 +111,7 @@ impl Case {
         let account = account.as_ref().map_err(Clone::clone)?;
         account
             .ending(name)
+            .map(|ending| (&**account, ending))
             .ok_or_else(|| format!("the accounts of `{}` have no `{name}`; please report this", self.spec.id))
     }
 

@@ -289,9 +289,11 @@ fn inject_into(spec: &Spec, settings: &Inject) -> Inject {
 }
 
 fn verdict(case: &Case, name: &str) -> Result<Verdict, Failed> {
-    let ending = case.ending(name).map_err(Failed::from)?;
+    let (account, ending) = case.ending(name).map_err(Failed::from)?;
     match &ending.verdict {
-        Verdict::Failed { .. } => Err(Failed::from(trial_text(&case.spec, ending, &super::target()))),
+        Verdict::Failed { .. } => {
+            Err(Failed::from(trial_text(&case.spec, account, ending, &super::target())))
+        }
         ended => Ok(ended.clone()),
     }
 }
