@@ -1,14 +1,15 @@
 //! Softmax at another temperature, or with another mask; scores without their mask.
 
-use super::field::row_major;
 use super::residual::Prediction;
 use super::scale::named;
-use super::scene::{Pair, plain};
-use super::{Found, Kind, Looked};
+use super::scene::Pair;
+use super::{Found, Kind, Looked, Residual};
 use crate::compare::number::Short;
 
 /// A score below this is that of a masked key.
 const MASKED: f64 = -1e4;
+/// Attention that is spread so evenly is not attention.
+const EVEN: f64 = 0.95;
 
 pub(super) fn look(looked: &Looked) -> Vec<Found> {
     let pair = &looked.pair;
@@ -16,7 +17,7 @@ pub(super) fn look(looked: &Looked) -> Vec<Found> {
         return Vec::new();
     }
     match Rows::of(pair) {
-        Some(rows) => mask(pair, &rows).or_else(|| temperature(looked, &rows)),
+        Some(rows) => mask(pair, &rows).or_else(|| even(pair, &rows)).or_else(|| temperature(looked, &rows)),
         None => fill(pair),
     }
     .into_iter()
@@ -24,13 +25,13 @@ pub(super) fn look(looked: &Looked) -> Vec<Found> {
 }
 
 /// The whole rows in the sample, if both sides are probabilities: not negative, with a sum of one.
-pub(super) struct Rows {
+struct Rows {
     /// Indices into the sample, one range a row.
     rows: Vec<std::ops::Range<usize>>,
 }
 
 impl Rows {
-    pub(super) fn of(pair: &Pair) -> Option<Self> {
+    fn of(pair: &Pair) -> Option<Self> {
         let width = pair.actual.width();
         // Of a sampled tensor there are no whole rows.
         if width < 2 || pair.sampled().is_some() {
@@ -48,7 +49,7 @@ impl Rows {
     }
 
     /// How evenly attention is spread: the entropy of the rows over that of an even spread, golden and actual.
-    pub(super) fn evenness(&self, pair: &Pair) -> (f64, f64) {
+    fn evenness(&self, pair: &Pair) -> (f64, f64) {
         let entropy = |values: &[f64]| -> f64 {
             self.rows
                 .iter()
@@ -94,6 +95,23 @@ fn mask(pair: &Pair, rows: &Rows) -> Option<Found> {
         true => pair.mirrored(|index| renormalised[index])?,
     };
     Some(Found::new(Kind::Mask, 1, residual, text))
+}
+
+/// Attention that is spread evenly, where the golden's is not.
+fn even(pair: &Pair, rows: &Rows) -> Option<Found> {
+    let (golden, actual) = rows.evenness(pair);
+    if pair.actual.width() < 3 || actual < EVEN || golden > 0.9 * actual {
+        return None;
+    }
+    let text = format!(
+        "attention spread nearly evenly over all keys: {:.0} % of the entropy that there can be, {:.0} % in the golden",
+        100.0 * actual,
+        100.0 * golden
+    );
+    let width = pair.actual.width() as f64;
+    let residual = pair.explained_rest(|_| Prediction::Value(1.0 / width));
+    let residual = residual.unwrap_or(Residual { rms: pair.bar.error_rms, part: 1.0, used: f64::INFINITY });
+    Some(Found::new(Kind::UniformAttention, 1, residual, text))
 }
 
 /// `p^t`, normalised again: the scores were multiplied by `t`.
@@ -143,14 +161,12 @@ fn fill(pair: &Pair) -> Option<Found> {
         true => Prediction::Silent,
         false => Prediction::Value(pair.e[index]),
     })?;
-    let width = row_major(pair.shape()).first().copied().unwrap_or(1);
-    let of = pair.e.len().max(width);
+    let of = pair.e.len();
     let text = match missing > 0 {
         true => {
             format!("the golden without its mask: {missing} of {of} scores are not masked; the others agree")
         }
         false => format!("the golden with a mask that it has not: {added} of {of} scores; the others agree"),
     };
-    debug_assert!(pair.a.iter().any(|x| plain(*x)));
     Some(Found::new(Kind::Mask, 1, residual, text))
 }

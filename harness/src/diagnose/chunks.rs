@@ -11,12 +11,13 @@ const PARTS: [usize; 7] = [2, 3, 4, 6, 8, 9, 12];
 const MOST_INDICES: usize = 64;
 /// Elements that are looked at to tell which part is which.
 const PROBES: usize = 48;
-/// Most steps that a golden is moved.
+/// Most steps that a golden is moved without coming in again at the other end, and with.
 const STEPS: isize = 4;
+const MOST_ROLLED: usize = 512;
 
 pub(super) fn look(looked: &Looked) -> Vec<Found> {
     let pair = &looked.pair;
-    if !pair.same_shape() || pair.actual.len() < 6 {
+    if !pair.same_shape() || pair.actual.len() < 3 {
         return Vec::new();
     }
     let parts =
@@ -25,7 +26,12 @@ pub(super) fn look(looked: &Looked) -> Vec<Found> {
         length @ 2..=MOST_INDICES => vec![length],
         _ => Vec::new(),
     };
-    swapped(pair, &parts).or_else(|| shifted(pair)).or_else(|| swapped(pair, &indices)).into_iter().collect()
+    swapped(pair, &parts)
+        .or_else(|| shifted(pair))
+        .or_else(|| rolled(pair))
+        .or_else(|| swapped(pair, &indices))
+        .into_iter()
+        .collect()
 }
 
 /// Parts of an axis, as many as `ways` says for each, in other places.
@@ -57,9 +63,9 @@ fn swapped(pair: &Pair, ways: &dyn Fn(usize) -> Vec<usize>) -> Option<Found> {
                 "the golden with {what} of axis {axis}, {parts} in all, in other places: {moved}{names}"
             );
             // A reshape or a flip may say the same with less.
-            let cost = match parts {
-                _ if part == 1 && parts > 3 => 3,
-                2 | 3 | 6 => 1,
+            let cost = match part {
+                1 if parts > 3 => 3,
+                _ if !names.is_empty() || parts <= 3 => 1,
                 _ => 2,
             };
             Some(Found::new(Kind::ChunksSwapped, cost, residual, text))
@@ -151,5 +157,25 @@ fn shifted(pair: &Pair) -> Option<Found> {
             "the golden {by} too {way} along axis {axis}: index i has what belongs at i{step:+}{edge}"
         );
         Some(Found::new(Kind::Shifted, 1, residual, text))
+    })
+}
+
+/// The golden begun elsewhere along an axis: two stretches of it, of any lengths, are the other way round.
+fn rolled(pair: &Pair) -> Option<Found> {
+    let shape = pair.shape();
+    (0..shape.len()).rev().filter(|&axis| (3..=MOST_ROLLED).contains(&shape[axis])).find_map(|axis| {
+        let (length, inner) = (shape[axis], row_major(shape)[axis]);
+        (1..length).find_map(|step| {
+            let residual = pair.explained(0, |index| {
+                let position = pair.positions[index];
+                let at = position / inner % length;
+                pair.expected.at(position - at * inner + (at + step) % length * inner)
+            })?;
+            let text = format!(
+                "the golden begun at index {step} of {length} along axis {axis}, what comes before it put behind: two \
+                 stretches are the other way round"
+            );
+            Some(Found::new(Kind::Shifted, 2, residual, text))
+        })
     })
 }

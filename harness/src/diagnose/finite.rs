@@ -1,6 +1,5 @@
 //! What no ordinary value can be: NaN and infinity, foreign memory, a constant.
 
-use super::attention::Rows;
 use super::field::row_major;
 use super::others::with;
 use super::residual::Prediction;
@@ -9,20 +8,12 @@ use super::{Found, Kind, Looked, Residual};
 use crate::compare::number::Short;
 use crate::tensor::Dtype;
 
-/// Attention that is spread so evenly is not attention.
-const EVEN: f64 = 0.95;
-
 pub(super) fn look(looked: &Looked) -> Vec<Found> {
     let pair = &looked.pair;
     if pair.e.is_empty() || pair.bar.eps() == 0.0 {
         return constant(pair).into_iter().collect();
     }
-    non_finite(looked)
-        .or_else(|| subnormal(pair))
-        .or_else(|| even(pair))
-        .or_else(|| constant(pair))
-        .into_iter()
-        .collect()
+    non_finite(looked).or_else(|| subnormal(pair)).or_else(|| constant(pair)).into_iter().collect()
 }
 
 fn non_finite(looked: &Looked) -> Option<Found> {
@@ -115,27 +106,6 @@ fn subnormal(pair: &Pair) -> Option<Found> {
     Some(Found::new(Kind::Subnormal, 1, residual, text))
 }
 
-/// Attention that is spread evenly, where the golden's is not.
-fn even(pair: &Pair) -> Option<Found> {
-    if !pair.same_shape() || pair.actual.width() < 3 {
-        return None;
-    }
-    let rows = Rows::of(pair)?;
-    let (golden, actual) = rows.evenness(pair);
-    if actual < EVEN || golden > 0.9 * actual {
-        return None;
-    }
-    let text = format!(
-        "attention spread nearly evenly over all keys: {:.0} % of the entropy that there can be, {:.0} % in the golden",
-        100.0 * actual,
-        100.0 * golden
-    );
-    let width = pair.actual.width() as f64;
-    let residual = pair.explained_rest(|_| Prediction::Value(1.0 / width));
-    let residual = residual.unwrap_or(Residual { rms: pair.bar.error_rms, part: 1.0, used: f64::INFINITY });
-    Some(Found::new(Kind::UniformAttention, 1, residual, text))
-}
-
 fn constant(pair: &Pair) -> Option<Found> {
     let spread = |values: &[f64]| {
         let (low, high) = values
@@ -148,7 +118,9 @@ fn constant(pair: &Pair) -> Option<Found> {
     // What rounding may have left of a constant.
     let rounding = 4.0 * pair.bar.eps() * first.abs();
     let is_constant = actual <= rounding && golden > 100.0 * rounding && golden.is_finite();
-    if pair.a.len() < 4 || !is_constant {
+    // An even spread of attention is told as that.
+    let even = (first * pair.actual.width() as f64 - 1.0).abs() < 0.01;
+    if pair.a.len() < 4 || !is_constant || even {
         return None;
     }
     let text = match first {

@@ -32,7 +32,7 @@ impl Map {
 
 pub(super) fn look(looked: &Looked) -> Vec<Found> {
     let pair = &looked.pair;
-    if pair.expected.len() != pair.actual.len() || pair.actual.len() < 6 {
+    if pair.expected.len() != pair.actual.len() || pair.actual.len() < 3 {
         return Vec::new();
     }
     if !pair.same_shape()
@@ -166,9 +166,10 @@ fn reordered(pair: &Pair) -> Option<Found> {
             dims_to_turn.push([&shape[..axis], &parts, &shape[axis + 1..]].concat());
         }
     }
+    dims_to_turn.extend(patched(shape));
     dims_to_turn.into_iter().find_map(|dims| {
         let dims: Vec<usize> = dims.into_iter().filter(|&length| length > 1).collect();
-        if dims.len() > MOST_AXES {
+        if dims.len() > MOST_AXES + 1 {
             return None;
         }
         let strides = row_major(&dims);
@@ -191,6 +192,21 @@ fn reordered(pair: &Pair) -> Option<Found> {
             Some(Found::new(Kind::MemoryOrder, 2, residual, text))
         })
     })
+}
+
+/// Two neighbouring axes, height and width, each taken apart into patches of the same side.
+fn patched(shape: &[usize]) -> Vec<Vec<usize>> {
+    let pairs =
+        (0..shape.len().saturating_sub(1)).flat_map(|axis| [2, 4, 8, 14, 16].map(|side| (axis, side)));
+    pairs
+        .filter(|&(axis, side)| {
+            shape[axis..axis + 2].iter().all(|length| length.is_multiple_of(side) && *length > side)
+        })
+        .map(|(axis, side)| {
+            let patches = [shape[axis] / side, side, shape[axis + 1] / side, side];
+            [&shape[..axis], &patches, &shape[axis + 2..]].concat()
+        })
+        .collect()
 }
 
 /// Every permutation of `0..n` but the identity; none where there would be too many.

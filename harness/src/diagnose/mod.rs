@@ -15,6 +15,7 @@ mod finite;
 mod function;
 mod kind;
 mod layout;
+mod linear;
 mod modulation;
 mod norm;
 mod others;
@@ -36,6 +37,8 @@ use scene::Pair;
 
 /// Most causes that are told.
 const MOST: usize = 3;
+/// An explanation that leaves so much more than another one as good is none.
+const WORSE: f64 = 3.0;
 
 /// A family of explanations.
 struct Family {
@@ -47,10 +50,7 @@ struct Family {
 /// The families, in rounds: a later one is asked only when no earlier one has an explanation, since what it tells is
 /// less specific.
 const ROUNDS: &[&[Family]] = &[
-    &[Family {
-        kinds: &[Kind::NonFinite, Kind::Subnormal, Kind::Constant, Kind::UniformAttention],
-        look: finite::look,
-    }],
+    &[Family { kinds: &[Kind::NonFinite, Kind::Subnormal, Kind::Constant], look: finite::look }],
     &[
         Family {
             kinds: &[Kind::AxesPermuted, Kind::UnitAxis, Kind::Flipped, Kind::Regrouped, Kind::MemoryOrder],
@@ -65,12 +65,13 @@ const ROUNDS: &[&[Family]] = &[
         Family { kinds: &[Kind::Activation, Kind::GateSwapped], look: function::look },
         Family { kinds: &[Kind::NormKind, Kind::NormEps], look: norm::look },
         Family { kinds: &[Kind::Modulation], look: modulation::look },
-        Family { kinds: &[Kind::SoftmaxScale, Kind::Mask], look: attention::look },
+        Family { kinds: &[Kind::SoftmaxScale, Kind::Mask, Kind::UniformAttention], look: attention::look },
         Family {
             kinds: &[Kind::RopePairs, Kind::RopeSign, Kind::RopePosition, Kind::RopeBase],
             look: rope::look,
         },
         Family { kinds: &[Kind::Quantisation], look: quantised::look },
+        Family { kinds: &[Kind::Rounded, Kind::Crossed], look: linear::look },
         Family { kinds: &[Kind::Clamped, Kind::Rounded], look: precision::look },
     ],
     &[Family {
@@ -101,7 +102,12 @@ pub fn diagnose(scene: &Scene) -> Vec<Cause> {
         });
         if let Some(best) = found.first().map(|found| found.cost) {
             // What needs more to say the same is no second opinion.
-            found.retain(|found| found.cost == best);
+            let least = found
+                .iter()
+                .filter(|found| found.cost == best)
+                .map(|found| found.residual.rms)
+                .fold(f64::INFINITY, f64::min);
+            found.retain(|found| found.cost == best && found.residual.rms <= WORSE * least);
             found.truncate(MOST);
             let sampled = looked.pair.sampled();
             return found.into_iter().map(|found| found.told(sampled)).collect();

@@ -10,7 +10,7 @@ const TERMS: usize = 24;
 const BUFFERS: usize = 8;
 
 pub(super) fn look(looked: &Looked) -> Vec<Found> {
-    if looked.pair.actual.len() < 6 {
+    if looked.pair.actual.len() < 3 {
         return Vec::new();
     }
     another(looked).or_else(|| strided(looked)).or_else(|| term(looked)).into_iter().collect()
@@ -41,7 +41,9 @@ fn another(looked: &Looked) -> Option<Found> {
         }
         _ => (Kind::Crossed, "another checkpoint altogether"),
     };
-    Some(Found::new(kind, 1, residual, format!("the golden of `{}`, {what}", other.name)))
+    // Under another shape it is rather a reshape that is wrong.
+    let cost = if other.shape == looked.scene.actual.shape() { 1 } else { 3 };
+    Some(Found::new(kind, cost, residual, format!("the golden of `{}`, {what}", other.name)))
 }
 
 /// Words that stand for two of a kind, though they are not alike.
@@ -52,6 +54,9 @@ const SIBLINGS: &[&[&str]] = &[
     &["gate", "up", "down"],
     &["shift", "scale", "gate"],
 ];
+
+/// What the result of a layer or a step is called, which the next one starts from.
+const RESULTS: &[&str] = &["out", "output", "hidden_states", "sample", "latents", "x", "h"];
 
 #[derive(PartialEq)]
 enum Relation {
@@ -66,8 +71,10 @@ enum Relation {
 fn relation(one: &str, other: &str) -> Relation {
     let parts = |name: &str| name.split('.').map(str::to_owned).collect::<Vec<_>>();
     let (one, other) = (parts(one), parts(other));
+    let leaf = one.last().map(String::as_str).unwrap_or_default();
+    let same_leaf = other.last().is_some_and(|other| other == leaf);
     if one.len() != other.len() {
-        return Relation::Step;
+        return if same_leaf { Relation::Siblings } else { Relation::Step };
     }
     let different: Vec<(&String, &String)> = one.iter().zip(&other).filter(|(x, y)| x != y).collect();
     let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -75,7 +82,9 @@ fn relation(one: &str, other: &str) -> Relation {
         let known = SIBLINGS.iter().any(|set| set.contains(&x.as_str()) && set.contains(&y.as_str()));
         !number(x) && (known || x.len().max(y.len()) > 3 && strsim::normalized_levenshtein(x, y) >= 0.5)
     };
-    match different.iter().any(siblings) {
+    // The same inner stage of another layer is not what this one is made from; the same result of another one is.
+    let inner = same_leaf && !RESULTS.contains(&leaf);
+    match inner || different.iter().any(siblings) {
         true => Relation::Siblings,
         false => Relation::Step,
     }

@@ -16,31 +16,56 @@ fn unexplained(pair: &Pair) -> Residual {
     Residual { rms: pair.bar.error_rms, part: 1.0, used: f64::INFINITY }
 }
 
-/// The golden's mean and spread, and no correlation with it.
+/// Both are standard noise, and not the same: numbers that a generator gave. Other tensors may be uncorrelated for many
+/// reasons, other weights first of all, so nothing is said of them.
 fn uncorrelated(pair: &Pair) -> Option<Found> {
-    let (mut n, mut e1, mut a1, mut e2, mut a2, mut ea) = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0);
-    for index in (0..pair.e.len()).filter(|&index| pair.is_plain(index)) {
-        let (e, a) = (pair.e[index], pair.a[index]);
-        n += 1.0;
-        e1 += e;
-        a1 += a;
-        e2 += e * e;
-        a2 += a * a;
-        ea += e * a;
-    }
-    let (mean_e, mean_a) = (e1 / n, a1 / n);
-    let (std_e, std_a) = ((e2 / n - mean_e * mean_e).sqrt(), (a2 / n - mean_a * mean_a).sqrt());
-    let correlation = (ea / n - mean_e * mean_a) / (std_e * std_a);
-    // Two draws of so many numbers differ by that much anyway.
-    let chance = 4.0 / f64::sqrt(n);
-    let same = (std_a / std_e - 1.0).abs() < (0.02f64).max(chance)
-        && (mean_a - mean_e).abs() < (0.02f64).max(chance) * std_e;
-    if n < 256.0 || !same || correlation.abs().is_nan() || correlation.abs() > (0.02f64).max(chance) {
+    let plain: Vec<usize> = (0..pair.e.len()).filter(|&index| pair.is_plain(index)).collect();
+    let (n, e, a) =
+        (plain.len() as f64, Moments::of(pair, &plain, &pair.e), Moments::of(pair, &plain, &pair.a));
+    let product = plain.iter().map(|&index| (pair.e[index] - e.mean) * (pair.a[index] - a.mean)).sum::<f64>();
+    let correlation = product / n / (e.deviation * a.deviation);
+    if n < 64.0
+        || !e.is_noise(n)
+        || !a.is_noise(n)
+        || correlation.is_nan()
+        || correlation.abs() > 4.0 / n.sqrt()
+    {
         return None;
     }
-    let text =
-        format!("of the golden's mean and spread, but without any correlation with it ({correlation:.3})");
+    let text = format!(
+        "noise like the golden, but another draw: mean and spread are the same, the correlation is {correlation:.3}"
+    );
     Some(Found::new(Kind::Uncorrelated, 6, unexplained(pair), text))
+}
+
+/// What tells standard noise from the output of a layer.
+struct Moments {
+    mean: f64,
+    deviation: f64,
+    /// The fourth moment: 3 for normal numbers, 1.8 for evenly spread ones.
+    kurtosis: f64,
+}
+
+impl Moments {
+    fn of(pair: &Pair, indices: &[usize], values: &[f64]) -> Self {
+        debug_assert_eq!(pair.e.len(), values.len());
+        let n = indices.len() as f64;
+        let mean = indices.iter().map(|&index| values[index]).sum::<f64>() / n;
+        let moment =
+            |power: i32| indices.iter().map(|&index| (values[index] - mean).powi(power)).sum::<f64>() / n;
+        let variance = moment(2);
+        Self { mean, deviation: variance.sqrt(), kurtosis: moment(4) / (variance * variance) }
+    }
+
+    /// Normal with mean 0 and deviation 1, or even over [0, 1) or [-1, 1), as far as so many numbers can tell.
+    fn is_noise(&self, n: f64) -> bool {
+        let like = |mean: f64, deviation: f64, kurtosis: f64| {
+            (self.mean - mean).abs() < 4.0 * deviation / n.sqrt()
+                && (self.deviation / deviation - 1.0).abs() < 3.0 / (2.0 * n).sqrt() * (kurtosis / 2.0).sqrt()
+                && (self.kurtosis - kurtosis).abs() < 5.0 * (24.0 / n).sqrt()
+        };
+        like(0.0, 1.0, 3.0) || like(0.5, 12f64.sqrt().recip(), 1.8) || like(0.0, 3f64.sqrt().recip(), 1.8)
+    }
 }
 
 /// The error is nothing at the first index of an axis and grows along it.

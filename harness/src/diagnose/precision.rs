@@ -1,7 +1,6 @@
 //! Values cut off at a bound, and values rounded to a narrower format.
 
-use half::{bf16, f16};
-
+use super::linear::ROUNDINGS;
 use super::scene::{Pair, plain};
 use super::{Found, Kind, Looked};
 use crate::compare::number::Short;
@@ -40,17 +39,9 @@ fn clamped(pair: &Pair) -> Option<Found> {
 
 type Format = (&'static str, fn(f64) -> f64);
 
-const FORMATS: &[Format] = &[
-    ("TF32", |x| {
-        let bits = (x as f32).to_bits();
-        // Ten bits of fraction, to nearest even.
-        f64::from(f32::from_bits(bits.wrapping_add(0x0fff + (bits >> 13 & 1)) & !0x1fff))
-    }),
-    ("float16", |x| f16::from_f64(x).to_f64()),
-    ("bfloat16", |x| bf16::from_f64(x).to_f64()),
-    ("float8 (e4m3)", |x| narrow(x, 3, -6, 448.0)),
-    ("float8 (e5m2)", |x| narrow(x, 2, -14, 57344.0)),
-];
+/// Narrower than 16 bits.
+const NARROW: &[Format] =
+    &[("float8 (e4m3)", |x| narrow(x, 3, -6, 448.0)), ("float8 (e5m2)", |x| narrow(x, 2, -14, 57344.0))];
 
 /// Rounds to so many bits of fraction, with a smallest exponent and a largest value.
 fn narrow(x: f64, fraction: i32, least: i32, most: f64) -> f64 {
@@ -65,22 +56,17 @@ fn narrow(x: f64, fraction: i32, least: i32, most: f64) -> f64 {
 /// The actual's elements are numbers of a narrower format than its dtype, near the golden's.
 fn rounded(pair: &Pair) -> Option<Found> {
     let own = pair.expected.dtype();
-    let narrower = FORMATS.iter().filter(|(name, _)| match own {
-        Dtype::Float32 | Dtype::Float64 => true,
-        Dtype::Float16 | Dtype::Bfloat16 => name.starts_with("float8"),
-        _ => false,
-    });
     let are = |values: &[f64], round: fn(f64) -> f64| {
         values.iter().filter(|x| plain(**x)).all(|x| (round(*x) - x).abs() <= 1e-7 * x.abs())
     };
     // The narrowest format that has all of the actual, and not all of the golden. Float16 and TF32 share their numbers.
-    let mut narrower: Vec<&Format> = narrower.collect();
-    narrower.reverse();
+    let wide = matches!(own, Dtype::Float32 | Dtype::Float64);
+    let narrower = NARROW.iter().rev().chain(ROUNDINGS.iter().rev().filter(|_| wide));
     for (name, round) in narrower {
         if !are(&pair.a, *round) || are(&pair.e, *round) {
             continue;
         }
-        if let Some(residual) = pair.rounded(*round) {
+        if let Some(residual) = pair.rounded(|_, x| round(x)) {
             let text = format!("the golden rounded to {name}: precision, not structure");
             return Some(Found::new(Kind::Rounded, 2, residual, text));
         }
@@ -88,12 +74,19 @@ fn rounded(pair: &Pair) -> Option<Found> {
     grid(pair)
 }
 
-/// The golden on an evenly spaced grid of at most 256 steps, over all of it or over each row.
+/// The golden on an evenly spaced grid of at most 256 steps, over all of it or over each row. The largest element is the
+/// end of the grid.
 fn grid(pair: &Pair) -> Option<Found> {
     let width = pair.actual.width();
-    let absmax = |values: &mut dyn Iterator<Item = f64>| values.fold(0f64, |most, x| most.max(x.abs()));
-    let whole = absmax(&mut pair.e.iter().copied().filter(|x| plain(*x))) / 127.0;
-    if let Some(residual) = pair.explained(0, |index| (pair.e[index] / whole).round_ties_even() * whole) {
+    let step =
+        |values: &[f64]| values.iter().filter(|x| plain(**x)).fold(0f64, |most, x| most.max(x.abs())) / 127.0;
+    let on_grid = |x: f64, step: f64| if step > 0.0 { (x / step).round_ties_even() * step } else { 0.0 };
+    let whole = step(&pair.a);
+    // A grid that is no coarser than the dtype itself says nothing.
+    if whole <= 16.0 * pair.bar.typical() {
+        return None;
+    }
+    if let Some(residual) = pair.rounded(|_, x| on_grid(x, whole)) {
         let text =
             format!("the golden rounded to int8, in steps of {}: precision, not structure", Short(whole));
         return Some(Found::new(Kind::Rounded, 2, residual, text));
@@ -101,15 +94,8 @@ fn grid(pair: &Pair) -> Option<Found> {
     if pair.sampled().is_some() || width < 16 {
         return None;
     }
-    let steps: Vec<f64> = pair
-        .e
-        .chunks(width)
-        .map(|row| absmax(&mut row.iter().copied().filter(|x| plain(*x))) / 127.0)
-        .collect();
-    let residual = pair.explained(0, |index| {
-        let step = steps[index / width];
-        if step > 0.0 { (pair.e[index] / step).round_ties_even() * step } else { 0.0 }
-    })?;
+    let steps: Vec<f64> = pair.a.chunks(width).map(step).collect();
+    let residual = pair.rounded(|index, x| on_grid(x, steps[index / width]))?;
     let text = "the golden rounded to int8, with a step for each row: precision, not structure".to_owned();
     Some(Found::new(Kind::Rounded, 2, residual, text))
 }

@@ -9,8 +9,8 @@ use crate::tensor::Dtype;
 const PART: f64 = 0.2;
 /// Multiples of the floor that rounding may come to, where the gate is not a noise gate.
 const K: f64 = 8.0;
-/// A good explanation with fitted parameters leaves a little more than a right port does.
-const SLACK: f64 = 1.5;
+/// How much of the gate an explanation may use.
+const SLACK: f64 = 1.0;
 /// Elements that a candidate is first tried on.
 const PROBES: usize = 64;
 
@@ -57,6 +57,11 @@ impl Bar {
     /// The machine epsilon of the dtype; 0 for integers.
     pub(super) fn eps(&self) -> f64 {
         self.eps
+    }
+
+    /// How large an error is mere rounding, as a part of the golden.
+    pub(super) fn relative(&self) -> f64 {
+        if self.expected_rms > 0.0 { self.typical() / self.expected_rms } else { 0.0 }
     }
 
     /// How large an error of one element is mere rounding, about.
@@ -124,6 +129,12 @@ impl Pair<'_> {
         self.explained_where(parameters, |index| Prediction::Value(predict(index)))
     }
 
+    /// The same for so few elements that only a candidate without any freedom may be tried.
+    pub(super) fn explained_few(&self, predict: impl Fn(usize) -> f64) -> Option<Residual> {
+        let sums = self.sum(0..self.positions.len(), &|index| Prediction::Value(predict(index)))?;
+        self.judged(&sums, 0)
+    }
+
     /// The same for a candidate that is silent on some elements; it must speak of at least half of them.
     pub(super) fn explained_where(
         &self,
@@ -132,7 +143,7 @@ impl Pair<'_> {
     ) -> Option<Residual> {
         let count = self.positions.len();
         // Many more elements than parameters, or anything could be explained.
-        if count < 6 || count < 3 * parameters {
+        if count < 3 || count < 3 * parameters {
             return None;
         }
         if count > PROBES * 8 {
@@ -144,20 +155,22 @@ impl Pair<'_> {
             }
         }
         let sums = self.sum(0..count, &predict)?;
-        if sums.count * 2 < count || sums.count < 4 {
+        if sums.count * 2 < count || sums.count < 3 {
             return None;
         }
-        let freedom = (sums.count - parameters.min(sums.count - 1)) as f64 / sums.count as f64;
-        let n = sums.count as f64 * freedom;
-        let (left, error) = ((sums.squares / n).sqrt(), (sums.errors / sums.count as f64).sqrt());
+        self.judged(&sums, parameters)
+    }
+
+    fn judged(&self, sums: &Sums, parameters: usize) -> Option<Residual> {
+        let freedom = (sums.count - parameters.min(sums.count.saturating_sub(1))) as f64;
+        let (left, error) = ((sums.squares / freedom).sqrt(), (sums.errors / sums.count as f64).sqrt());
         // Without a common shape there is no error that was to be explained: all of the tensor is.
-        let error = if self.same_shape() && !self.e.is_empty() {
-            error
-        } else {
-            rms(self.a.iter().copied().filter(|x| plain(*x)))
+        let error = match self.same_shape() {
+            true => error,
+            false => rms(self.a.iter().copied().filter(|x| plain(*x))),
         };
         let part = if left == 0.0 { 0.0 } else { left / error };
-        let used = self.bar.used(&sums);
+        let used = self.bar.used(sums);
         (used <= SLACK && part <= PART).then_some(Residual { rms: left, part, used })
     }
 
@@ -189,12 +202,12 @@ impl Pair<'_> {
 
     /// What is left when the actual is the golden rounded by `round`: mostly nothing, and one step of the narrower format
     /// where the golden, being a little off itself, lies next to a boundary.
-    pub(super) fn rounded(&self, round: fn(f64) -> f64) -> Option<Residual> {
+    pub(super) fn rounded(&self, round: impl Fn(usize, f64) -> f64) -> Option<Residual> {
         let near = |index: usize| {
             let (expected, actual) = (self.e[index], self.a[index]);
             let margin = 8.0 * self.bar.typical();
             [expected, expected - margin, expected + margin]
-                .map(round)
+                .map(|x| round(index, x))
                 .into_iter()
                 .min_by(|x, y| (x - actual).abs().total_cmp(&(y - actual).abs()))
                 .unwrap_or(expected)

@@ -6,14 +6,16 @@
 use std::ops::{Add, Mul};
 
 use super::field::{Field, row_major};
-use super::others::with;
 use super::residual::Prediction;
 use super::scene::{Other, Pair};
 use super::{Found, Kind, Looked, rope_table};
 use crate::compare::number::Short;
+use crate::tensor::Tensor;
 
 /// So many tensors before are tried as the input.
 const INPUTS: usize = 6;
+/// Larger tensors are not put together.
+const MOST_JOINED: usize = 1 << 22;
 /// Positions that a sequence may begin at.
 const MOST_POSITIONS: u32 = 1 << 14;
 /// Rows that angles are averaged over.
@@ -25,15 +27,51 @@ pub(super) fn look(looked: &Looked) -> Vec<Found> {
     if !pair.same_shape() || pair.bar.eps() == 0.0 || width < 4 && pair.shape().len() < 2 {
         return Vec::new();
     }
-    let inputs = looked
-        .scene
-        .others
-        .before()
-        .iter()
-        .filter(|other| other.len() == pair.actual.len() && other.len() % 2 == 0);
-    let turned =
-        || inputs.take(INPUTS).find_map(|other| with(looked, other, |field| turned(pair, field, other)));
+    let turned = || {
+        inputs(looked).find_map(|(name, tensor)| {
+            let view = tensor.view();
+            turned(pair, &Field::new(&view), &name)
+        })
+    };
     rope_table::look(looked).or_else(turned).into_iter().collect()
+}
+
+/// The tensors that may have been rotated: those before with as many elements, then two of them put together, as the
+/// streams of text and image are.
+fn inputs<'l>(looked: &'l Looked) -> impl Iterator<Item = (String, Tensor)> + 'l {
+    let others = looked.scene.others;
+    let shape = looked.scene.expected.shape();
+    let len = looked.scene.expected.len();
+    let single = others.before().iter().filter(move |other| other.len() == len).take(INPUTS);
+    let single = single.filter_map(move |other| Some((other.name.clone(), others.tensor(other)?)));
+    let near: Vec<&Other> =
+        others.before().iter().filter(|other| other.shape.len() == shape.len()).take(INPUTS * 2).collect();
+    let pairs: Vec<(&Other, &Other)> = near
+        .iter()
+        .flat_map(|&one| near.iter().map(move |&two| (one, two)))
+        .filter(|(one, two)| one.name != two.name)
+        .collect();
+    let joined =
+        pairs.into_iter().filter(move |(one, two)| one.len() + two.len() == len && len <= MOST_JOINED);
+    let joined = joined.filter_map(move |(one, two)| {
+        let same_but = |axis: usize| (0..shape.len()).all(|at| at == axis || one.shape[at] == two.shape[at]);
+        let axis = (0..shape.len())
+            .find(|&axis| same_but(axis) && one.shape[axis] + two.shape[axis] == shape[axis])?;
+        let tensor = concatenated(&others.tensor(one)?, &others.tensor(two)?, axis)?;
+        Some((format!("{}` and `{}", one.name, two.name), tensor))
+    });
+    single.chain(joined)
+}
+
+/// Two tensors put together along an axis.
+fn concatenated(one: &Tensor, two: &Tensor, axis: usize) -> Option<Tensor> {
+    let (a, b) = (one.view(), two.view());
+    let (a, b) = (a.row_major_bytes()?, b.row_major_bytes()?);
+    let run = |tensor: &Tensor| tensor.shape()[axis..].iter().product::<usize>() * tensor.dtype().size();
+    let bytes = a.chunks(run(one)).zip(b.chunks(run(two))).flat_map(|(a, b)| [a, b].concat()).collect();
+    let mut shape = one.shape().to_vec();
+    shape[axis] += two.shape()[axis];
+    Tensor::from_vec(one.dtype(), shape, bytes).ok()
 }
 
 /// A pair of features as a number in the plane.
@@ -201,7 +239,7 @@ impl Turn<'_, '_, '_> {
     }
 }
 
-fn turned(pair: &Pair, x: &Field, other: &Other) -> Option<Found> {
+fn turned(pair: &Pair, x: &Field, name: &str) -> Option<Found> {
     let width = pair.actual.width();
     if width < 4 || width % 2 == 1 || x.width() != width {
         return None;
@@ -210,9 +248,9 @@ fn turned(pair: &Pair, x: &Field, other: &Other) -> Option<Found> {
     starts.into_iter().find_map(|start| {
         let turn = Turn { pair, x, start, width };
         let pairs = [Pairs::Halves, Pairs::Interleaved].into_iter().find(|&pairs| turn.is_rotation(pairs))?;
-        let name = &other.name;
         wrong_pairs(&turn, pairs, name)
             .or_else(|| wrong_way(&turn, pairs, name))
+            .or_else(|| twice(&turn, pairs, name))
             .or_else(|| wrong_position(&turn, pairs, name))
             .or_else(|| wrong_base(&turn, pairs, name))
     })
@@ -229,7 +267,7 @@ fn starts<'p>(golden: &'p [usize], input: &'p [usize]) -> Option<Vec<Start<'p>>>
     for (p, q) in (0..rows.len()).flat_map(|p| (p + 1..rows.len()).map(move |q| (p, q))) {
         let mut swapped = golden.to_vec();
         swapped.swap(p, q);
-        if swapped != input || rows[p] == 1 || rows[q] == 1 {
+        if swapped != input || golden == input {
             continue;
         }
         let mut strides = row_major(&swapped);
@@ -283,6 +321,13 @@ fn wrong_way(turn: &Turn, pairs: Pairs, name: &str) -> Option<Found> {
         turn.predicted(index, pairs, |row, f| Some(turn.turn(row, pairs, f).conj()))
     })?;
     Some(Found::new(Kind::RopeSign, 1, residual, format!("`{name}` rotated by the opposite angles")))
+}
+
+fn twice(turn: &Turn, pairs: Pairs, name: &str) -> Option<Found> {
+    let residual = turn.pair.explained_where(0, |index| {
+        turn.predicted(index, pairs, |row, f| Some(turn.turn(row, pairs, f) * turn.turn(row, pairs, f)))
+    })?;
+    Some(Found::new(Kind::ExecutedTwice, 1, residual, format!("`{name}` rotated twice")))
 }
 
 fn wrong_position(turn: &Turn, pairs: Pairs, name: &str) -> Option<Found> {

@@ -1,11 +1,13 @@
-//! Tables of cosines and sines by another base.
+//! Tables of cosines and sines by another base or the other way round.
 //!
 //! Positions are read back from a column that is slow enough not to have come around, and with them the speed of every
 //! column, on both sides. Speeds of another base are powers of the golden's.
 
+use super::field::Field;
 use super::rope::usual_bases;
 use super::{Found, Kind, Looked};
 use crate::compare::number::Short;
+use crate::tensor::Dtype;
 
 /// Longer tables are looked at in their first rows.
 const MOST_ROWS: usize = 4096;
@@ -16,7 +18,23 @@ pub(super) fn look(looked: &Looked) -> Option<Found> {
     if pair.shape().len() < 2 || pair.bar.eps() > 1e-4 || !bounded(&pair.e) || !bounded(&pair.a) {
         return None;
     }
-    [Table::Cosine, Table::Sine].into_iter().find_map(|table| other_base(looked, table))
+    // Of complex numbers every second column is that of the sines.
+    if looked.scene.expected.dtype() == Dtype::Complex64 {
+        let width = pair.shape()[pair.shape().len() - 2..].iter().product();
+        let tables =
+            (0..width).map(|column| if column % 2 == 0 { Table::Cosine } else { Table::Sine }).collect();
+        return conjugate(looked).or_else(|| other_base(looked, tables));
+    }
+    let all = |table| vec![table; pair.actual.width()];
+    [Table::Cosine, Table::Sine].into_iter().find_map(|table| other_base(looked, all(table)))
+}
+
+/// Complex numbers with the opposite angle.
+fn conjugate(looked: &Looked) -> Option<Found> {
+    let pair = &looked.pair;
+    let residual = pair
+        .explained(0, |index| if pair.positions[index] % 2 == 1 { -pair.e[index] } else { pair.e[index] })?;
+    Some(Found::new(Kind::RopeSign, 1, residual, "the golden with the opposite angles".to_owned()))
 }
 
 #[derive(Clone, Copy)]
@@ -76,39 +94,44 @@ impl Table {
         let positions: Vec<f64> = angles.iter().map(|x| (x / least).round()).collect();
         let whole =
             angles.iter().zip(&positions).all(|(x, p)| (x - p * least).abs() < 0.02 * least.max(x.abs()));
-        (whole && positions.contains(&1.0)).then_some(positions)
+        (whole && positions.iter().any(|p| p.abs() == 1.0)).then_some(positions)
     }
 
     /// How far a column turns from one position to the next, from the positions outwards.
     fn speed(self, column: &[f64], positions: &[f64]) -> Option<f64> {
-        let mut order: Vec<usize> = (0..column.len()).filter(|&row| positions[row] > 0.0).collect();
-        order.sort_by(|&x, &y| positions[x].total_cmp(&positions[y]));
+        let mut order: Vec<usize> = (0..column.len()).filter(|&row| positions[row] != 0.0).collect();
+        order.sort_by(|&x, &y| positions[x].abs().total_cmp(&positions[y].abs()));
         let first = *order.first()?;
         let mut speed = self.angle(column[first]) / positions[first];
+        if matches!(self, Self::Cosine) {
+            speed = speed.abs();
+        }
         for row in order {
             // A slow column is nearly flat, and its last row tells most.
-            if self.is_steep(column[row]) || speed * positions[row] < 0.05 {
-                speed = self.unwrapped(column[row], speed * positions[row]) / positions[row];
+            if self.is_steep(column[row]) || (speed * positions[row]).abs() < 0.05 {
+                let near = speed * positions[row];
+                speed = self.unwrapped(column[row], near) / positions[row];
             }
         }
         let fits = column.iter().zip(positions).all(|(x, p)| (self.at(p * speed) - x).abs() < 2e-3);
-        fits.then_some(speed)
+        (fits && speed >= 0.0).then_some(speed)
     }
 }
 
-fn other_base(looked: &Looked, table: Table) -> Option<Found> {
+fn other_base(looked: &Looked, tables: Vec<Table>) -> Option<Found> {
     let pair = &looked.pair;
-    let width = pair.actual.width();
+    let width = tables.len();
     let rows = (pair.actual.len() / width).min(MOST_ROWS);
-    let column = |field: &super::field::Field, at: usize| {
-        (0..rows).map(|row| field.at(row * width + at)).collect::<Vec<f64>>()
-    };
+    let column =
+        |field: &Field, at: usize| (0..rows).map(|row| field.at(row * width + at)).collect::<Vec<f64>>();
     let golden: Vec<Vec<f64>> = (0..width).map(|at| column(&pair.expected, at)).collect();
-    let mut guides: Vec<Vec<f64>> = golden.iter().filter_map(|column| table.positions(column)).collect();
+    let mut guides: Vec<Vec<f64>> =
+        golden.iter().zip(&tables).filter_map(|(column, table)| table.positions(column)).collect();
     guides.dedup();
-    // For each column: its positions, its speed and that of the actual.
+    // For each column that turns: its positions, its speed and that of the actual.
     let mut columns = Vec::with_capacity(width);
     for (at, values) in golden.iter().enumerate() {
+        let table = tables[at];
         let still = values.iter().all(|x| (x - table.at(0.0)).abs() < 1e-6);
         let actual = column(&pair.actual, at);
         let told = guides.iter().find_map(|positions| {
@@ -121,30 +144,35 @@ fn other_base(looked: &Looked, table: Table) -> Option<Found> {
             None => return None,
         }
     }
-    let ratio = |(_, right, wrong): &(&Vec<f64>, f64, f64)| f64::ln(*wrong) / f64::ln(*right);
-    let mut ratios: Vec<f64> = columns
-        .iter()
-        .flatten()
-        .filter(|(_, right, wrong)| *right < 0.9 && *right > 0.01 && *wrong > 0.0)
-        .map(ratio)
-        .collect();
+    let clear = |(_, right, wrong): &&(&Vec<f64>, f64, f64)| *right < 0.9 && *right > 0.01 && *wrong > 1e-3;
+    let mut ratios: Vec<f64> =
+        columns.iter().flatten().filter(clear).map(|(_, right, wrong)| wrong.ln() / right.ln()).collect();
     ratios.sort_by(f64::total_cmp);
-    let ratio = *ratios.get(ratios.len() / 2)?;
-    if (ratio - 1.0).abs() < 1e-3 || ratios.iter().any(|other| (other - ratio).abs() > 0.05 * ratio) {
+    let measured = *ratios.get(ratios.len() / 2)?;
+    if (measured - 1.0).abs() < 1e-3 {
         return None;
     }
-    let residual = pair.explained(1, |index| {
-        let (row, at) = (pair.positions[index] / width, pair.positions[index] % width);
-        match (&columns[at], row < rows) {
-            (Some((positions, _, wrong)), true) => table.at(positions[row] * wrong),
-            _ => pair.e[index],
-        }
-    })?;
-    let base = 10_000f64.powf(ratio);
-    let base = usual_bases(base).first().copied().unwrap_or(base);
+    // One number for all columns: a base that people write where one is near.
+    let bases = usual_bases(10_000f64.powf(measured));
+    let usual = bases.iter().map(|base| base.ln() / 10_000f64.ln());
+    let (ratio, residual) = usual
+        .chain([measured])
+        .filter_map(|ratio| {
+            let residual = pair.explained(1, |index| {
+                let (row, at) = (pair.positions[index] / width, pair.positions[index] % width);
+                match (&columns[at], row < rows) {
+                    (Some((positions, right, _)), true) if *right > 0.0 => {
+                        tables[at].at(positions[row] * right.powf(ratio))
+                    }
+                    _ => pair.e[index],
+                }
+            })?;
+            Some((ratio, residual))
+        })
+        .min_by(|x, y| x.1.rms.total_cmp(&y.1.rms))?;
     let text = format!(
         "angles of another base: {} if the golden's is 10000 (logarithms of speeds are {} times the golden's)",
-        Short(base),
+        Short(10_000f64.powf(ratio)),
         Short(ratio)
     );
     Some(Found::new(Kind::RopeBase, 1, residual, text))

@@ -21,7 +21,7 @@ const KNOWN: &[(f64, &str)] = &[
 
 pub(super) fn look(looked: &Looked) -> Vec<Found> {
     let pair = &looked.pair;
-    if !pair.same_shape() || pair.actual.len() < 8 {
+    if !pair.same_shape() || pair.actual.len() < 2 {
         return Vec::new();
     }
     let sums = Sums::of(pair);
@@ -67,8 +67,12 @@ fn factor(looked: &Looked, sums: &Sums) -> Option<Found> {
     if !factor.is_finite() || factor == 0.0 {
         return None;
     }
-    let residual = pair.explained(1, |index| factor * pair.e[index])?;
     let named = named(factor, pair.bar.eps(), &looked.lengths());
+    // Of two elements a factor is told only if it is one that people use.
+    let residual = match (pair.actual.len(), &named) {
+        (2, Some(_)) => pair.explained_few(|index| factor * pair.e[index])?,
+        _ => pair.explained(1, |index| factor * pair.e[index])?,
+    };
     let text = format!(
         "the golden times {}{}",
         Short(factor),

@@ -117,7 +117,7 @@ fn memory_past_the_end() {
 #[test]
 fn other_numbers_of_the_same_kind() {
     let case = Case::normal(Float32, &[8, 64], 54);
-    case.is(&Dice::new(999).normals(512), "uncorrelated", &["without any correlation"]);
+    case.is(&Dice::new(999).normals(512), "uncorrelated", &["another draw"]);
 }
 
 #[test]
