@@ -71,8 +71,10 @@ const PLANTED: &[Planted] = &[
     ("three_bits", "b4.g64.dequantized", &["weights/float.weight"], |_, from| {
         packed_and_back(&from[0], 64, 3)
     }),
-    // For the spec in bfloat16.
-    ("six_bits", "b8.g64.dequantized", &["weights/float.weight"], |_, from| packed_and_back(&from[0], 64, 6)),
+    // For the spec in bfloat16, from here on.
+    ("four_bits", "b8.g64.dequantized", &["weights/float.weight"], |_, from| {
+        packed_and_back(&from[0], 64, 4)
+    }),
     ("batch_left_out", "float.out", &[], |x, _| x.squeeze_axes(&[0])),
 ];
 

@@ -33,9 +33,8 @@ pub(crate) fn ports(suite: Suite) -> Suite {
             predict(run, |model, _| {
                 for block in &mut model.transformer_blocks {
                     let linear = &mut block.norm1.linear;
-                    let turned = |x: &Array| parts(x, 0, &[1, 0, 2, 4, 3, 5]).expect("there are six parts");
-                    linear.weight.value = turned(&linear.weight.value);
-                    linear.bias.value = linear.bias.value.as_ref().map(turned);
+                    linear.weight.value = scale_first(&linear.weight.value);
+                    linear.bias.value = linear.bias.value.as_ref().map(scale_first);
                 }
             })
         })
@@ -51,6 +50,11 @@ pub(crate) fn ports(suite: Suite) -> Suite {
                 *bias = bias.as_ref().map(|bias| bias + bias);
             })
         })
+}
+
+/// The rows of a modulation with scale before shift.
+fn scale_first(rows: &Array) -> Array {
+    parts(rows, 0, &[1, 0, 2, 4, 3, 5]).expect("there are six parts")
 }
 
 const IN_FLOAT32: &[Planted] = &[

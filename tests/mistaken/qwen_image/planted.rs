@@ -96,6 +96,11 @@ const IN_FLOAT32: &[Planted] = &[
         let streams = x.split_at_indices(&[5], 2)?;
         concatenate(&[&streams[1], &streams[0]], 2)
     }),
+    // To 255 steps of the largest value, as activations are stored in 8 bits.
+    ("activations_in_int8", "img_in", &[], |x, _| {
+        let largest = x.abs()?.max(None)?.as_dtype(mlx_rs::Dtype::Float32)?.item_exact::<f32>();
+        each(x, |number| (number / largest * 127.0).round() * largest / 127.0)
+    }),
 ];
 
 const IN_BFLOAT16: &[Planted] = &[
@@ -111,11 +116,6 @@ const IN_BFLOAT16: &[Planted] = &[
     ("mean_kept", "blocks.0.img.norm1", &["img_in"], |_, from| mean_kept(&from[0])),
     // As samplers do that keep predictions in bounds.
     ("clamped", "proj_out", &[], |x, _| ops::clip(x, (-0.5f32, 0.5f32))?.as_dtype(x.dtype())),
-    // To 255 steps of the largest value, as activations are stored in 8 bits.
-    ("activations_in_int8", "img_in", &[], |x, _| {
-        let largest = x.abs()?.max(None)?.as_dtype(mlx_rs::Dtype::Float32)?.item_exact::<f32>();
-        each(x, |number| (number / largest * 127.0).round() * largest / 127.0)
-    }),
     (
         "shift_for_scale",
         "blocks.0.img.modulated1",
