@@ -152,12 +152,13 @@ pub(super) fn is_golden(pair: &Pair, of: impl Fn(usize) -> f64) -> bool {
     gap(pair, of) <= tolerance(pair)
 }
 
-fn tolerance(pair: &Pair) -> f64 {
+/// How far the golden may be from what makes it, as a part of its size.
+pub(super) fn tolerance(pair: &Pair) -> f64 {
     (2.0 * pair.bar.eps()).max(6.0 * pair.bar.relative()).clamp(1e-6, 1e-2)
 }
 
 /// How far the golden is from what `of` says, as a part of its size.
-fn gap(pair: &Pair, of: impl Fn(usize) -> f64) -> f64 {
+pub(super) fn gap(pair: &Pair, of: impl Fn(usize) -> f64) -> f64 {
     let step = (pair.positions.len() / 4096).max(1);
     let (mut left, mut size) = (0.0, 0.0);
     for index in (0..pair.positions.len()).step_by(step).filter(|&index| super::scene::plain(pair.e[index])) {

@@ -1,11 +1,12 @@
 //! A linear layer whose input and weight are known: rounded on the way, or made with another weight.
 
-use half::{bf16, f16};
+use half::f16;
 
 use super::field::Field;
 use super::function::is_golden;
 use super::scene::{Other, Pair};
 use super::{Found, Kind, Looked};
+use crate::tensor::nearest_bf16;
 
 /// So many tensors before are tried as the input.
 const INPUTS: usize = 8;
@@ -15,14 +16,21 @@ const MOST_PRODUCTS: usize = 1 << 22;
 type Rounding = (&'static str, fn(f64) -> f64);
 
 pub(super) const ROUNDINGS: &[Rounding] = &[
-    ("TF32", |x| {
+    ("rounded to TF32", |x| {
         let bits = (x as f32).to_bits();
         // Ten bits of fraction, to nearest even.
         f64::from(f32::from_bits(bits.wrapping_add(0x0fff + (bits >> 13 & 1)) & !0x1fff))
     }),
-    ("float16", |x| f16::from_f64(x).to_f64()),
-    ("bfloat16", |x| bf16::from_f64(x).to_f64()),
+    ("cut off to TF32", |x| cut(x, 10)),
+    ("rounded to float16", |x| f16::from_f64(x).to_f64()),
+    ("rounded to bfloat16", |x| nearest_bf16(x).to_f64()),
+    ("cut off to bfloat16", |x| cut(x, 7)),
 ];
+
+/// The number without what is behind so many bits of its fraction.
+pub(super) fn cut(x: f64, bits: u32) -> f64 {
+    f64::from(f32::from_bits((x as f32).to_bits() & (u32::MAX << (23 - bits))))
+}
 
 pub(super) fn look(looked: &Looked) -> Vec<Found> {
     let pair = &looked.pair;
@@ -116,9 +124,9 @@ fn rounded(pair: &Pair, layer: &Layer, input: &Other, weight: &Other) -> Option<
     let (input, weight) = (&input.name, &weight.name);
     let tries = ROUNDINGS.iter().flat_map(|&(format, round)| {
         [
-            (own, round, format!("the weight `{weight}` rounded to {format}")),
-            (round, own, format!("`{input}` rounded to {format}")),
-            (round, round, format!("both `{input}` and the weight `{weight}` rounded to {format}")),
+            (own, round, format!("the weight `{weight}` {format}")),
+            (round, own, format!("`{input}` {format}")),
+            (round, round, format!("both `{input}` and the weight `{weight}` {format}")),
         ]
     });
     tries.into_iter().find_map(|(of_x, of_w, what)| {

@@ -1,7 +1,7 @@
 //! Another normalisation of the same input, told where the input is known: kind, groups and eps.
 
 use super::field::Field;
-use super::function::is_golden;
+use super::function::{gap, tolerance};
 use super::others::with;
 use super::scene::{Other, Pair};
 use super::{Found, Kind, Looked};
@@ -11,6 +11,10 @@ use crate::compare::number::Short;
 const INPUTS: usize = 4;
 /// A larger input is not normalised again.
 const MOST_ELEMENTS: usize = 1 << 24;
+/// So many vectors among the weights are tried as a norm's.
+const MOST_VECTORS: usize = 512;
+/// The golden is about what a norm makes, but for its eps.
+const ABOUT: f64 = 0.02;
 /// What people write.
 const USUAL_EPS: [f64; 9] = [0.0, 1e-12, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2];
 
@@ -141,19 +145,18 @@ fn against(looked: &Looked, other: &Other) -> Option<Found> {
         let x: Vec<f64> = pair.positions.iter().map(|&position| field.at(position)).collect();
         let all: Vec<Moments> =
             candidates(shape).into_iter().map(|n| Moments::new(n, shape, field)).collect();
-        // The golden's own kind, with a weight and a bias for each channel, and its eps.
+        let affines = Affine::known(looked);
+        // The golden's own kind, with its weight and bias, and its eps.
         let (right, affine, eps) = all.iter().find_map(|moments| {
-            USUAL_EPS
-                .iter()
-                .filter_map(|&eps| {
-                    let normal = moments.normalised(pair, &x, eps);
-                    let affine = Affine::fit(pair, &pair.e, &normal)?;
-                    let left = left(pair, &normal, &affine);
-                    is_golden(pair, |index| affine.at(pair, index, normal[index]))
-                        .then_some((left, (moments, affine, eps)))
-                })
-                .min_by(|a, b| a.0.total_cmp(&b.0))
-                .map(|best| best.1)
+            let about = moments.normalised(pair, &x, USUAL_EPS[4]);
+            let affine = Affine::of_golden(pair, moments.normalisation, &about, &affines)?;
+            let gap_at = |eps: f64| {
+                let normal = moments.normalised(pair, &x, eps);
+                gap(pair, |index| affine.at(pair, index, normal[index]))
+            };
+            let gaps = USUAL_EPS.iter().map(|&eps| (gap_at(eps), eps));
+            let (gap, eps) = gaps.min_by(|a, b| a.0.total_cmp(&b.0))?;
+            (gap <= tolerance(pair)).then_some((moments, affine, eps))
         })?;
         let own = right.normalised(pair, &x, eps);
         let twice = || again(pair, right, &affine, eps, &other.name);
@@ -243,19 +246,40 @@ struct Affine {
 }
 
 impl Affine {
-    /// What makes `values` of `normal`: nothing at all where that is enough, else the best for each channel.
-    fn fit(pair: &Pair, values: &[f64], normal: &[f64]) -> Option<Self> {
-        let width = pair.actual.width();
-        let none = Self { weight: vec![1.0; width], bias: vec![0.0; width] };
-        if is_golden(pair, |index| none.at(pair, index, normal[index])) {
-            return Some(none);
+    /// None at all, and every pair of vectors among the weights that go by the same name.
+    fn known(looked: &Looked) -> Vec<Self> {
+        let width = looked.pair.actual.width();
+        let others = looked.scene.others;
+        let vector = |other: &Other| -> Option<Vec<f64>> {
+            with(looked, other, |field| Some((0..width).map(|at| field.at(at)).collect()))
+        };
+        let vectors = || others.weights().iter().filter(|other| other.shape == [width]).take(MOST_VECTORS);
+        let weights = vectors().filter(|other| !other.name.ends_with("bias")).filter_map(|other| {
+            let bias = other.name.strip_suffix("weight").map(|stem| format!("{stem}bias"));
+            let bias = bias.and_then(|name| vectors().find(|other| other.name == name));
+            Some(Self {
+                weight: vector(other)?,
+                bias: bias.and_then(vector).unwrap_or_else(|| vec![0.0; width]),
+            })
+        });
+        [Self { weight: vec![1.0; width], bias: vec![0.0; width] }].into_iter().chain(weights).collect()
+    }
+
+    /// What makes the golden of its input, normalised with about the right eps: one that is known, or, where a row is
+    /// normalised by itself, the best for each channel. Over groups of channels that would fit any grouping.
+    fn of_golden(pair: &Pair, normalisation: Normalisation, normal: &[f64], known: &[Self]) -> Option<Self> {
+        let far = |affine: &Self| gap(pair, |index| affine.at(pair, index, normal[index]));
+        let near = known.iter().map(|affine| (far(affine), affine)).min_by(|a, b| a.0.total_cmp(&b.0));
+        if let Some((_, affine)) = near.filter(|(gap, _)| *gap < ABOUT) {
+            return Some(Self { weight: affine.weight.clone(), bias: affine.bias.clone() });
         }
-        if pair.positions.len() < 4 * width {
+        let width = pair.actual.width();
+        if normalisation.over != Over::Row || pair.positions.len() < 4 * width {
             return None;
         }
         let mut sums = vec![[0.0; 5]; width];
         for (index, &position) in pair.positions.iter().enumerate() {
-            let (n, v) = (normal[index], values[index]);
+            let (n, v) = (normal[index], pair.e[index]);
             let [count, sn, sv, snn, snv] = &mut sums[position % width];
             *count += 1.0;
             *sn += n;
@@ -267,8 +291,7 @@ impl Affine {
             .iter()
             .map(|[count, sn, sv, snn, snv]| (count * snv - sn * sv) / (count * snn - sn * sn))
             .collect();
-        let bias: Vec<f64> =
-            sums.iter().zip(&weight).map(|([count, sn, sv, ..], w)| (sv - w * sn) / count).collect();
+        let bias = sums.iter().zip(&weight).map(|([count, sn, sv, ..], w)| (sv - w * sn) / count).collect();
         weight.iter().all(|w| w.is_finite()).then_some(Self { weight, bias })
     }
 
@@ -276,9 +299,4 @@ impl Affine {
         let channel = pair.positions[index] % self.weight.len();
         self.weight[channel] * normal + self.bias[channel]
     }
-}
-
-/// How far the golden is from a normalisation.
-fn left(pair: &Pair, normal: &[f64], affine: &Affine) -> f64 {
-    normal.iter().enumerate().map(|(index, &n)| (pair.e[index] - affine.at(pair, index, n)).powi(2)).sum()
 }

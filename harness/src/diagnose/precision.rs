@@ -1,6 +1,6 @@
 //! Values cut off at a bound, and values rounded to a narrower format.
 
-use super::linear::ROUNDINGS;
+use super::linear::{ROUNDINGS, cut};
 use super::scene::{Pair, plain};
 use super::{Found, Kind, Looked};
 use crate::compare::number::Short;
@@ -67,7 +67,7 @@ fn rounded(pair: &Pair) -> Option<Found> {
             continue;
         }
         if let Some(residual) = pair.rounded(|_, x| round(x)) {
-            let text = format!("the golden rounded to {name}: precision, not structure");
+            let text = format!("the golden {name}: precision, not structure");
             return Some(Found::new(Kind::Rounded, 2, residual, text));
         }
     }

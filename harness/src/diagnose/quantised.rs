@@ -41,10 +41,10 @@ fn geometry(field: &Field) -> Option<Geometry> {
     for group in GROUPS.into_iter().filter(|group| width.is_multiple_of(*group)) {
         let groups = field.len() / group;
         let step = groups.div_ceil(LOOKED_AT);
-        let mut bits = BITS[0];
+        let (mut bits, eps) = (BITS[0], field.dtype().epsilon().unwrap_or(0.0));
         let fits = (0..groups).step_by(step).all(|index| {
             let values: Vec<f64> = (0..group).map(|at| field.at(index * group + at)).collect();
-            match grid_bits(values) {
+            match grid_bits(values, eps) {
                 Some(needed) if needed < 8 || group >= 64 => {
                     bits = bits.max(needed);
                     true
@@ -60,21 +60,19 @@ fn geometry(field: &Field) -> Option<Geometry> {
     None
 }
 
-/// How many bits an evenly spaced grid needs to have all of the values, if there is one.
-fn grid_bits(mut values: Vec<f64>) -> Option<u32> {
+/// How many bits an evenly spaced grid needs to have all of the values, as well as the dtype lets that be told.
+fn grid_bits(mut values: Vec<f64>, eps: f64) -> Option<u32> {
     values.sort_by(f64::total_cmp);
-    let span = values.last()? - values.first()?;
-    values.dedup_by(|a, b| (*a - *b).abs() < 1e-5 * span);
+    let (low, high) = (*values.first()?, *values.last()?);
+    let (span, size) = (high - low, low.abs().max(high.abs()));
+    values.dedup_by(|a, b| (*a - *b).abs() <= 2.0 * eps * size);
     if values.len() < 3 {
         return None;
     }
-    let step = values.windows(2).map(|pair| pair[1] - pair[0]).fold(f64::INFINITY, f64::min);
-    let levels = (span / step).round();
-    let bits = BITS.into_iter().find(|bits| levels <= f64::from((1u32 << bits) - 1))?;
-    // Smallest gaps may all be two steps; what matters is that all values are whole steps apart.
-    let even = values.iter().all(|value| {
-        let at = (value - values[0]) / (span / levels);
-        (at - at.round()).abs() < 0.05
-    });
-    even.then_some(bits)
+    let levels = (values.len() - 1..=255).find(|&levels| {
+        let step = span / levels as f64;
+        let off = |value: &f64| ((value - low) / step - ((value - low) / step).round()).abs();
+        values.iter().all(|value| off(value) <= 0.02 + 2.0 * eps * size / step)
+    })?;
+    BITS.into_iter().find(|bits| levels < 1 << bits)
 }

@@ -149,31 +149,26 @@ fn other_base(looked: &Looked, tables: Vec<Table>) -> Option<Found> {
         columns.iter().flatten().filter(clear).map(|(_, right, wrong)| wrong.ln() / right.ln()).collect();
     ratios.sort_by(f64::total_cmp);
     let measured = *ratios.get(ratios.len() / 2)?;
-    if (measured - 1.0).abs() < 1e-3 {
+    let alike = ratios.iter().all(|ratio| (ratio - measured).abs() < 5e-3 * measured);
+    // Whatever the base, the fastest pair turns by one; other angles are those of other positions.
+    let fastest = columns.iter().flatten().filter(|(_, right, _)| (right - 1.0).abs() < 1e-3);
+    let from_one = fastest.into_iter().all(|(_, _, wrong)| (wrong - 1.0).abs() < 1e-3);
+    if (measured - 1.0).abs() < 1e-3 || !alike || !from_one {
         return None;
     }
-    // One number for all columns: a base that people write where one is near.
-    let bases = usual_bases(10_000f64.powf(measured));
-    let usual = bases.iter().map(|base| base.ln() / 10_000f64.ln());
-    let (ratio, residual) = usual
-        .chain([measured])
-        .filter_map(|ratio| {
-            let residual = pair.explained(1, |index| {
-                let (row, at) = (pair.positions[index] / width, pair.positions[index] % width);
-                match (&columns[at], row < rows) {
-                    (Some((positions, right, _)), true) if *right > 0.0 => {
-                        tables[at].at(positions[row] * right.powf(ratio))
-                    }
-                    _ => pair.e[index],
-                }
-            })?;
-            Some((ratio, residual))
-        })
-        .min_by(|x, y| x.1.rms.total_cmp(&y.1.rms))?;
+    let residual = pair.explained(1, |index| {
+        let (row, at) = (pair.positions[index] / width, pair.positions[index] % width);
+        match (&columns[at], row < rows) {
+            (Some((positions, _, wrong)), true) => tables[at].at(positions[row] * wrong),
+            _ => pair.e[index],
+        }
+    })?;
+    let base = 10_000f64.powf(measured);
+    let base = usual_bases(base).first().copied().unwrap_or(base);
     let text = format!(
         "angles of another base: {} if the golden's is 10000 (logarithms of speeds are {} times the golden's)",
-        Short(10_000f64.powf(ratio)),
-        Short(ratio)
+        Short(base),
+        Short(measured)
     );
     Some(Found::new(Kind::RopeBase, 1, residual, text))
 }

@@ -105,12 +105,26 @@ fn write(dtype: Dtype, number: Number, out: &mut Vec<u8>) -> Option<()> {
         Dtype::Int32 => put!(i32::try_from(whole()?).ok()?),
         Dtype::Int64 => put!(i64::try_from(whole()?).ok()?),
         Dtype::Float16 => put!(f16::from_f64(real)),
-        Dtype::Bfloat16 => put!(bf16::from_f64(real)),
+        Dtype::Bfloat16 => put!(nearest_bf16(real)),
         Dtype::Float32 => put!((real as f32)),
         Dtype::Float64 => put!(real),
         Dtype::Complex64 => return None,
     }
     Some(())
+}
+
+/// The nearest bfloat16, the even one of two that are as near.
+///
+/// Not `bf16::from_f64`: it does not look at the lower half of a float64, so that some float32 numbers a little above the
+/// middle of two bfloat16 ones come out as the lower one.
+pub(crate) fn nearest_bf16(x: f64) -> bf16 {
+    let near = x as f32;
+    if f64::from(near) == x || !near.is_finite() {
+        return bf16::from_f32(near);
+    }
+    // Towards zero, with the last bit set for what was cut off: rounding once more is then right.
+    let below = if f64::from(near).abs() > x.abs() { near.to_bits() - 1 } else { near.to_bits() };
+    bf16::from_f32(f32::from_bits(below | 1))
 }
 
 #[cfg(test)]
@@ -132,6 +146,20 @@ mod tests {
         let narrow = cast(&wide.view(), Dtype::Bfloat16).unwrap();
         // 1 + 2^-8 lies halfway and goes down to 1, 1 + 3 * 2^-8 halfway and up to 1 + 2^-6.
         assert_eq!(values::<u16>(&narrow), [0x3f80, 0x3f82, 0x7f80, 0xff80]);
+    }
+
+    #[test]
+    fn what_lies_a_little_above_the_middle_goes_up() {
+        // One of the float32 numbers that `bf16::from_f64` gets wrong, and one that only float64 has.
+        let close = f32::from_bits(0x3f8c_8001);
+        let wide = tensor(Dtype::Float32, &[close, -close]);
+        assert_eq!(values::<u16>(&cast(&wide.view(), Dtype::Bfloat16).unwrap()), [0x3f8d, 0xbf8d]);
+        let closer = f64::from(f32::from_bits(0x3f8c_8000));
+        for (x, wanted) in [(closer, 0x3f8c), (closer.next_up(), 0x3f8d), (closer.next_down(), 0x3f8c)] {
+            assert_eq!(nearest_bf16(x).to_bits(), wanted, "{x}");
+        }
+        assert_eq!(nearest_bf16(f64::MAX), bf16::INFINITY);
+        assert_eq!(nearest_bf16(1e-300).to_bits(), 0);
     }
 
     #[test]

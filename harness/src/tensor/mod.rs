@@ -16,6 +16,7 @@ mod stream;
 mod view;
 mod write;
 
+pub(crate) use cast::nearest_bf16;
 pub use cast::{CastError, cast};
 pub use dtype::Dtype;
 pub use error::{Place, TensorError};

@@ -146,3 +146,25 @@ fn softmaxes(#[values(Float32, Bfloat16)] dtype: Dtype) {
     let case = Case::new(dtype, &[2, 8, 8], &fill).named("attn.scores");
     case.is(&scores, "mask", &["without its mask"]);
 }
+
+/// `x` `[6, 16]` through a layer of 20 outputs.
+fn linear(x: &[f64], w: &[f64], bias: &[f64]) -> Vec<f64> {
+    let dot = |i: usize| (0..16).map(|k| x[i / 20 * 16 + k] * w[i % 20 * 16 + k]).sum::<f64>();
+    (0..120).map(|i| dot(i) + bias[i % 20]).collect()
+}
+
+#[test]
+fn linear_layers() {
+    let x = rounded(Float32, Dice::new(90).normals(96));
+    let (w, other) =
+        (rounded(Float32, Dice::new(91).normals(320)), rounded(Float32, Dice::new(92).normals(320)));
+    let (bias, other_bias) = (Dice::new(93).normals(20), Dice::new(94).normals(20));
+    let case =
+        Case::new(Float32, &[1, 6, 20], &linear(&x, &w, &bias)).named("up").before("x", &[1, 6, 16], &x);
+    let case = case.weight_shaped("up.weight", &[20, 16], &w).weight_shaped("gate.weight", &[20, 16], &other);
+    let narrow =
+        |values: &[f64]| values.iter().map(|x| half::bf16::from_f64(*x).to_f64()).collect::<Vec<_>>();
+    case.is(&linear(&x, &narrow(&w), &bias), "rounded", &["the weight `up.weight` rounded to bfloat16"]);
+    case.is(&linear(&narrow(&x), &w, &bias), "rounded", &["`x` rounded to bfloat16"]);
+    case.is(&linear(&x, &other, &other_bias), "crossed", &["`gate.weight` in place of `up.weight`"]);
+}

@@ -113,8 +113,12 @@ impl Case {
         self
     }
 
-    pub(crate) fn weight(mut self, name: &str, values: &[f64]) -> Self {
-        let other = self.around.other(name, Dtype::Float32, &[values.len()], values);
+    pub(crate) fn weight(self, name: &str, values: &[f64]) -> Self {
+        self.weight_shaped(name, &[values.len()], values)
+    }
+
+    pub(crate) fn weight_shaped(mut self, name: &str, shape: &[usize], values: &[f64]) -> Self {
+        let other = self.around.other(name, self.dtype, shape, values);
         self.around.weights.push(other);
         self
     }
