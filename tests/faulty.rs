@@ -66,6 +66,23 @@ fn main() -> ExitCode {
             late.into_iter().try_for_each(|(name, x)| tap(&name, x).map(drop))?;
             Ok(())
         })
+        .port("altered", |run| {
+            run.alter("gated", |x| x.multiply(Array::from_f32(1.01)));
+            forward(run, |_, array| Ok(array))
+        })
+        .port("altered_otherwise", |run| {
+            run.alter("gated", |x| x.multiply(Array::from_f32(1.01)));
+            run.alter("gated", Ok);
+            forward(run, |_, array| Ok(array))
+        })
+        .port("altered_nowhere", |run| {
+            run.alter("gatd", Ok);
+            forward(run, |_, array| Ok(array))
+        })
+        .port("altered_badly", |run| {
+            run.alter("gated", |x| x.reshape(&[7]));
+            forward(run, |_, array| Ok(array))
+        })
         .port("prints", |run| {
             println!("printed by the port");
             forward(run, |_, array| Ok(array))

@@ -9,6 +9,7 @@ use crate::plant::{Planted, plant};
 
 pub(crate) fn ports(suite: Suite) -> Suite {
     plant(suite, "gated_mlp::block", |run| with(run, |_| {}), PLANTED)
+        .port("gated_mlp::block", |run| with(run, |_| {}))
         // What mlx-rs takes by default, and PyTorch does not.
         .port("gated_mlp::block/eps", |run| with(run, |block| block.norm.eps = 1e-5))
         .port("gated_mlp::block/gate_and_up_swapped", |run| {
@@ -33,7 +34,11 @@ pub(crate) fn ports(suite: Suite) -> Suite {
         })
 }
 
-const PLANTED: &[Planted] = &[("no_residual", "out", &["inputs/x"], |x, from| x.subtract(&from[0]))];
+const PLANTED: &[Planted] = &[
+    ("no_residual", "out", &["inputs/x"], |x, from| x.subtract(&from[0])),
+    // No fault at all, for tests of the bench itself.
+    ("nothing", "out", &[], |x, _| Ok(x.clone())),
+];
 
 /// The port as it is, but for what `mistake` does to the loaded block.
 fn with(run: &Run, mistake: impl FnOnce(&mut Block)) -> PortResult {

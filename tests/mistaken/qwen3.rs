@@ -13,6 +13,7 @@ const STEPS: usize = 4;
 
 pub(crate) fn ports(suite: Suite) -> Suite {
     planted::ports(suite)
+        .port("qwen3::decoder", |run| with(run, |_| {}, |_| {}))
         // What Llama has.
         .port("qwen3::decoder/rope_theta", |run| with(run, |config| config.rope_theta = 1e4, |_| {}))
         .port("qwen3::decoder/eps", |run| with(run, |config| config.rms_norm_eps = 1e-5, |_| {}))

@@ -5,5 +5,8 @@ use std::process::ExitCode;
 use mlx_parity::cli::Project;
 
 fn main() -> ExitCode {
-    Project::new("..", "parity-specs", "fixtures").exporter("exporter").main()
+    Project::new("..", "parity-specs", "fixtures")
+        .exporter("exporter")
+        .fault_bench("tests/faults.yaml", "parity-tests", "mistaken")
+        .main()
 }

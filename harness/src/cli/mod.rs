@@ -16,6 +16,7 @@ mod ask;
 mod bisect;
 mod cargo;
 mod doctor;
+mod fault_bench;
 mod lint;
 mod list;
 mod new_spec;
@@ -68,6 +69,8 @@ enum Command {
     Report(report::Arguments),
     /// Find the first stage of a spec that is wrong by its own doing
     Bisect(bisect::Arguments),
+    /// Plant known faults, and count how many are caught, placed and explained
+    FaultBench(fault_bench::Arguments),
     /// Run references and replace the fixtures that are missing, stale or broken
     RegenerateFixtures(regenerate::Arguments),
     /// Say what this machine and checkout have and lack, and how to mend it
@@ -102,6 +105,8 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Bisect(#[from] bisect::BisectError),
     #[error(transparent)]
+    FaultBench(#[from] fault_bench::BenchError),
+    #[error(transparent)]
     Regenerate(#[from] regenerate::RegenerateError),
     #[error(transparent)]
     NewSpec(#[from] new_spec::NewSpecError),
@@ -118,6 +123,7 @@ impl CliError {
             Self::Parity(error) => error.next(),
             Self::Report(error) => Some(error.next()),
             Self::Bisect(error) => error.next(),
+            Self::FaultBench(error) => error.next(),
             Self::Regenerate(error) => error.next(),
             Self::NewSpec(error) => error.next(),
             Self::Weights(error) => error.next(),
@@ -138,6 +144,7 @@ fn run(project: &Project) -> ExitCode {
         Command::Parity(arguments) => parity::run(project, &arguments),
         Command::Report(arguments) => report::run(project, &arguments),
         Command::Bisect(arguments) => bisect::run(project, &arguments),
+        Command::FaultBench(arguments) => fault_bench::run(project, &arguments),
         Command::RegenerateFixtures(arguments) => regenerate::run(project, &arguments),
         Command::Doctor(arguments) => doctor::run(project, &arguments),
         Command::NewSpec(arguments) => new_spec::run(project, &arguments),

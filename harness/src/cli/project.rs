@@ -15,6 +15,16 @@ pub struct Project {
     exporter: Option<PathBuf>,
     references: Option<PathBuf>,
     sets_up: bool,
+    bench: Option<Bench>,
+}
+
+/// Where the faults of a project are.
+#[derive(Debug, Clone)]
+pub(crate) struct Bench {
+    /// From the root.
+    pub(crate) file: PathBuf,
+    pub(crate) package: String,
+    pub(crate) binary: String,
 }
 
 impl Project {
@@ -37,6 +47,7 @@ impl Project {
             exporter: None,
             references: None,
             sets_up: true,
+            bench: None,
         }
     }
 
@@ -58,6 +69,21 @@ impl Project {
     /// Without any, references run with the machine's own Python.
     pub fn references(mut self, folder: impl AsRef<Path>) -> Self {
         self.references = Some(self.root.join(folder));
+        self
+    }
+
+    /// Names what `cargo xtask fault-bench` runs: the YAML file that lists faults, from the root, and the package and the
+    /// binary whose suite has their ports.
+    ///
+    /// That suite is an ordinary one that says so with `Suite::fault_bench`, and registers each port as it is and, as
+    /// `<port>/<fault>`, with each fault.
+    pub fn fault_bench(
+        mut self,
+        file: impl Into<PathBuf>,
+        package: impl Into<String>,
+        binary: impl Into<String>,
+    ) -> Self {
+        self.bench = Some(Bench { file: file.into(), package: package.into(), binary: binary.into() });
         self
     }
 
@@ -114,6 +140,10 @@ impl Project {
     /// Whether commands that need MLX see to it first.
     pub(crate) fn sets_up(&self) -> bool {
         self.sets_up
+    }
+
+    pub(crate) fn bench(&self) -> Option<&Bench> {
+        self.bench.as_ref()
     }
 
     pub(crate) fn suite_target(&self) -> &str {

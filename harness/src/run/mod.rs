@@ -49,7 +49,7 @@ pub(crate) use catalogue::Catalogue;
 pub use catalogue::CatalogueError;
 pub(crate) use discovery::{DISCOVERY, discovery};
 pub(crate) use folder::{Audit, EXIT, Exit, Folder, FolderError, STARTED};
-pub(crate) use job::{Inject, JOB, Job, WORKER};
+pub(crate) use job::{BENCH_SPECS, Inject, JOB, Job, WORKER};
 pub(crate) use key::{Going, Out, fresh_key, key};
 #[cfg(feature = "mlx")]
 pub(crate) use launch::launch;

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use libtest_mimic::Arguments;
 
-use crate::run::{Port, PortResult, Run, WORKER, work};
+use crate::run::{BENCH_SPECS, Port, PortResult, Run, WORKER, work};
 
 /// A parity suite: where specs and fixtures are, and the ports that they name.
 ///
@@ -38,6 +38,8 @@ pub struct Suite {
     own_fixtures: bool,
     snapshots: PathBuf,
     ports: BTreeMap<String, Port>,
+    /// Whether it runs only what `cargo xtask fault-bench` names.
+    is_bench: bool,
 }
 
 impl Suite {
@@ -51,7 +53,15 @@ impl Suite {
             std::env::var_os("PARITY_FIXTURES").map_or_else(|| own.clone(), |other| root.join(other));
         let own_fixtures = fixture_root == own;
         let (spec_root, snapshots) = (root.join(specs), root.join("tests/snapshots"));
-        Self { spec_root, fixture_root, own_fixtures, snapshots, root, ports: BTreeMap::new() }
+        Self {
+            spec_root,
+            fixture_root,
+            own_fixtures,
+            snapshots,
+            root,
+            ports: BTreeMap::new(),
+            is_bench: false,
+        }
     }
 
     /// Names another folder of `root` than `tests/snapshots` for the statistics that were accepted of each port.
@@ -72,10 +82,26 @@ impl Suite {
         self
     }
 
+    /// Makes it the suite that `cargo xtask fault-bench` runs, whose specs are those that the command writes: each
+    /// spec as it is, and once for each fault of its port with the port `<port>/<fault>`.
+    ///
+    /// It belongs in a binary of its own, and does nothing unless that command has started it.
+    pub fn fault_bench(mut self) -> Self {
+        self.is_bench = true;
+        self
+    }
+
     /// Runs as libtest would, with its arguments and its exit codes: 0 when all passed, 101 when any failed.
     ///
     /// When the process was started as a worker, it runs that one spec instead, or looks at one snapshot.
-    pub fn main(self) -> ExitCode {
+    pub fn main(mut self) -> ExitCode {
+        if self.is_bench {
+            let Some(specs) = std::env::var_os(BENCH_SPECS) else {
+                eprintln!("these ports are wrong on purpose; run `cargo xtask fault-bench`");
+                return ExitCode::FAILURE;
+            };
+            self.spec_root = PathBuf::from(specs);
+        }
         match (std::env::var_os(WORKER), std::env::var_os(stats::SNAPSHOT)) {
             (Some(job), _) => work(Path::new(&job), &self.ports),
             (None, Some(folder)) => stats::work(Path::new(&folder)),

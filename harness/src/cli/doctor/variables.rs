@@ -23,6 +23,7 @@ const KNOWN: &[(&str, &str)] = &[
 
 /// Variables that are set by one of our processes for another, and mean nothing to a person.
 const OURS: &[&str] = &[
+    "PARITY_BENCH_SPECS",
     "PARITY_EXPECT",
     "PARITY_LINT",
     "PARITY_NEW_INPUTS",

@@ -1,0 +1,243 @@
+//! `cargo xtask fault-bench`: plants known faults, and counts how many are caught, placed and explained.
+//!
+//! One process of a suite runs every fault free, and one with every golden injected; beside them run the ports as they
+//! are, about which there is nothing to tell.
+
+mod file;
+mod score;
+mod specs;
+mod suite;
+mod table;
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use self::file::{Fault, Faults, FileError};
+use self::score::{Found, Row, Score, alarms};
+use self::specs::WriteError;
+use self::suite::{SuiteError, SuiteRun};
+use super::steps::Steps;
+use super::{CliError, Project, setup};
+use crate::Class;
+use crate::golden::FixtureSet;
+use crate::report::error_chain;
+use crate::run::{Account, Folder, Out, Story, Verdict, account, locate};
+use crate::spec::list::counted;
+use crate::spec::{Spec, SpecError, Specs};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    cargo xtask fault-bench                        every fault: caught? at the right stage? with the right cause?\n  \
+    cargo xtask fault-bench --missed               only those that leave something to wish for\n  \
+    cargo xtask fault-bench flux/clip              only the faults with that in their names\n  \
+    cargo xtask fault-bench --json bench.json      the same for programs\n\n\
+    Faults are ports that are wrong on purpose. Their file says of each where it is and what should be said of it, and how\n\
+    many must be caught, placed and explained; less exits with 1. Of a selection only wrong causes and false alarms count.")]
+pub(crate) struct Arguments {
+    /// Run only the faults that have this in `spec/fault`
+    filter: Option<String>,
+    /// Show only the faults that are not caught, placed or explained, or have a wrong cause
+    #[arg(long)]
+    missed: bool,
+    /// Write everything that was found here
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Build and run with optimisation
+    #[arg(long)]
+    release: bool,
+}
+
+/// Why there is no bench to tell of.
+#[derive(Debug, Error)]
+pub(crate) enum BenchError {
+    #[error("this project has no faults to run")]
+    NoBench,
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
+    Spec(Box<SpecError>),
+    #[error("no fault has `{filter}` in its name")]
+    NothingSelected { filter: String },
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    #[error("cannot use the folder `{path}`")]
+    Folder { path: PathBuf, source: std::io::Error },
+    #[error(transparent)]
+    Suite(#[from] SuiteError),
+    #[error("`{id}` was not run: {why}")]
+    NotRun { id: String, why: String },
+    #[error("cannot write `{path}`")]
+    Json { path: PathBuf, source: std::io::Error },
+}
+
+impl BenchError {
+    pub(crate) fn next(&self) -> Option<String> {
+        match self {
+            Self::NoBench => Some(
+                "name the file with the faults, and the package and binary with their ports, in xtask's `main`: \
+                 `Project::new(…).fault_bench(\"tests/faults.yaml\", \"my-tests\", \"mistaken\")`"
+                    .into(),
+            ),
+            Self::NothingSelected { .. } => Some("see their names with `cargo xtask fault-bench`".into()),
+            Self::Suite(SuiteError::NoBinary { .. }) => {
+                Some("see what `fault_bench` is given in xtask's `main`".into())
+            }
+            _ => None,
+        }
+    }
+}
+
+pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, CliError> {
+    let bench = project.bench().ok_or(BenchError::NoBench)?;
+    let Specs { specs, broken, .. } = Specs::load(&project.spec_root());
+    if let Some(error) = broken.into_iter().next() {
+        return Err(BenchError::Spec(Box::new(error)).into());
+    }
+    let faults = Faults::read(&project.root().join(&bench.file), &specs).map_err(BenchError::from)?;
+    let selected = select(&faults, specs.iter(), arguments.filter.as_deref())?;
+    setup::ensure(project)?;
+
+    let count: usize = selected.iter().map(|(_, faults)| faults.len()).sum();
+    let steps = Steps::start(format!("{} in {}", counted(count, "fault"), counted(selected.len(), "spec")));
+    let program = suite::build(project, bench, arguments.release).map_err(BenchError::from)?;
+    let home = Home::open(Out::of(project.root()).path().join("fault-bench"))?;
+    specs::write(&project.spec_root(), &home.specs(), &selected).map_err(BenchError::from)?;
+    let trials =
+        selected.iter().map(|(spec, faults)| spec.checkpoints.len() * (1 + faults.len())).sum::<usize>();
+    for (key, label, variables) in PASSES {
+        let fixtures = project.fixture_root();
+        let (specs, out, trials) = (&home.specs(), &home.folder, trials as u64);
+        let run = SuiteRun { program: &program, specs, fixtures, out, key, variables, trials, label };
+        steps.step(label, || run.run()).map_err(BenchError::from)?;
+    }
+
+    let (rows, alarms) = read(project, &home, &selected)?;
+    let score = Score::of(&rows, alarms.len());
+    let is_part = arguments.filter.is_some();
+    super::say(&table::table(&rows, arguments.missed));
+    alarms.iter().for_each(|alarm| super::say(&format!("false alarm: {alarm}\n")));
+    if let Some(path) = &arguments.json {
+        let text = format!("{:#}\n", table::json(&rows, &alarms, &score));
+        fs::write(path, text).map_err(|source| BenchError::Json { path: path.clone(), source })?;
+    }
+    let broken = score.broken(faults.at_least, faults.at_most, is_part);
+    for line in &broken {
+        eprintln!("{}: {line}", bench.file.display());
+    }
+    if !is_part && broken.is_empty() && score.better(faults.at_least, faults.at_most) {
+        eprintln!("{}: more could be demanded than `at_least` and `at_most` do", bench.file.display());
+    }
+    super::say(&format!("{score}\n"));
+    Ok(if broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// One of the two runs: what it is called, what a person reads of it, and its settings.
+type Pass = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
+
+const PASSES: [Pass; 2] = [
+    (FREE, "each port as it is", &[]),
+    // Asked for here, by a person, and told as what it is: not something that CI could take for a proof.
+    (
+        LOCAL,
+        "each stage on golden inputs",
+        &[("PARITY_LOCALISE", "1"), ("CI", "false"), ("TF_BUILD", "false")],
+    ),
+];
+const FREE: &str = "free";
+const LOCAL: &str = "localised";
+
+/// The specs that have faults with `filter` in their names, each with these.
+fn select<'a>(
+    faults: &'a Faults,
+    specs: impl Iterator<Item = &'a Spec>,
+    filter: Option<&str>,
+) -> Result<Vec<(&'a Spec, Vec<&'a Fault>)>, BenchError> {
+    let filter = filter.unwrap_or_default();
+    let of = |spec: &'a Spec| {
+        let rows = faults.faults.get(&spec.id).map_or(&[][..], Vec::as_slice);
+        let rows = rows.iter().filter(|fault| format!("{}/{}", spec.id, fault.name).contains(filter));
+        (spec, rows.collect::<Vec<_>>())
+    };
+    let selected: Vec<_> = specs.map(of).filter(|(_, rows)| !rows.is_empty()).collect();
+    if selected.is_empty() {
+        return Err(BenchError::NothingSelected { filter: filter.to_owned() });
+    }
+    Ok(selected)
+}
+
+/// Where a bench lives while it runs, and until the next.
+struct Home {
+    folder: PathBuf,
+    _held: File,
+}
+
+impl Home {
+    /// Makes an empty folder of `folder`, once no other bench works there.
+    fn open(folder: PathBuf) -> Result<Self, BenchError> {
+        let failed = |source| BenchError::Folder { path: folder.clone(), source };
+        fs::create_dir_all(&folder).map_err(failed)?;
+        let held = File::create(folder.with_extension("lock")).map_err(failed)?;
+        if held.try_lock().is_err() {
+            eprintln!("another bench is running in `{}`, waiting for it", folder.display());
+            held.lock().map_err(failed)?;
+        }
+        // What is left of another bench would be taken for what this one found.
+        fs::remove_dir_all(&folder).and_then(|()| fs::create_dir_all(&folder)).map_err(failed)?;
+        Ok(Self { folder, _held: held })
+    }
+
+    fn specs(&self) -> PathBuf {
+        self.folder.join("parity-specs")
+    }
+
+    /// What a run left of a spec.
+    fn account(&self, key: &str, spec: &Arc<Spec>) -> Result<Account, BenchError> {
+        let not_run = |why: String| BenchError::NotRun { id: spec.id.clone(), why };
+        let folder = self.folder.join("runs").join(key).join(&spec.id);
+        let story = Story::read(&Folder::at(folder)).map_err(|error| not_run(error_chain(&error)))?;
+        let story = story
+            .ok_or_else(|| not_run("what it requires is not here, or its port is not registered".into()))?;
+        let account = account(spec, story);
+        // What stands in the way of a run says nothing about the fault.
+        let obstacle = account.endings.iter().find_map(|ending| match &ending.verdict {
+            Verdict::Failed { class, line, .. } if *class < Class::Crash => Some(line.clone()),
+            _ => None,
+        });
+        obstacle.map_or(Ok(account), |why| Err(not_run(why)))
+    }
+}
+
+/// What both runs found of each fault, and false alarms about the ports as they are.
+fn read(
+    project: &Project,
+    home: &Home,
+    selected: &[(&Spec, Vec<&Fault>)],
+) -> Result<(Vec<Row>, Vec<String>), BenchError> {
+    let load = |id: &str| load_one(&home.specs(), id);
+    let (mut rows, mut false_alarms) = (Vec::new(), Vec::new());
+    for (spec, faults) in selected {
+        let fixtures = FixtureSet::open(&project.fixture_root(), &spec.fixtures).ok();
+        let right = load(&spec.id)?;
+        for (key, told) in [(FREE, "of the port as it is"), (LOCAL, "of the port as it is, on golden inputs")]
+        {
+            let found = alarms(&home.account(key, &right)?, told);
+            false_alarms.extend(found.into_iter().map(|alarm| format!("{}: {alarm}", spec.id)));
+        }
+        for fault in faults {
+            let faulty = load(&specs::id_of(spec, fault))?;
+            let (free, local) = (home.account(FREE, &faulty)?, home.account(LOCAL, &faulty)?);
+            let finding = locate(&faulty, &local, Some(&free), fixtures.as_ref());
+            let found = Found::of(&free, &local, &finding);
+            rows.push(Row { spec: spec.id.clone(), fault: (*fault).clone(), found });
+        }
+    }
+    Ok((rows, false_alarms))
+}
+
+fn load_one(root: &Path, id: &str) -> Result<Arc<Spec>, BenchError> {
+    Specs::load_one(root, id).map(Arc::new).map_err(BenchError::Spec)
+}

@@ -1,0 +1,100 @@
+//! What a bench prints: a row a fault, and what all come to.
+
+use serde_json::{Value, json};
+
+use super::score::{Place, Row, Score};
+use crate::diagnose::Kind;
+
+/// The rows, by spec; with `missed` only those that leave something to wish for.
+pub(super) fn table(rows: &[Row], missed: bool) -> String {
+    let shown: Vec<&Row> = rows.iter().filter(|row| !missed || !row.is_right()).collect();
+    let width = |text: fn(&Row) -> usize| shown.iter().map(|row| text(row)).max().unwrap_or(0);
+    let fault = width(|row| row.fault.name.len());
+    let place = width(|row| expected(row).to_string().len());
+    let mut text = match shown.is_empty() {
+        true => String::new(),
+        false => format!("           {:<fault$}  {:<place$}  cause\n", "fault", "culprit"),
+    };
+    let mut spec = "";
+    for row in shown {
+        if row.spec != spec {
+            spec = &row.spec;
+            text.push_str(&format!("{spec}\n"));
+        }
+        let wanted = row.fault.cause.map_or("none", Kind::name);
+        let line = format!(
+            "  {:<8} {:<fault$}  {:<place$}  {wanted}{}",
+            mark(row),
+            row.fault.name,
+            expected(row).to_string(),
+            otherwise(row)
+        );
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+fn expected(row: &Row) -> Place {
+    Place { checkpoint: row.fault.culprit.clone(), class: row.fault.class }
+}
+
+/// What is first to wish for.
+fn mark(row: &Row) -> &'static str {
+    if !row.found.caught {
+        "missed"
+    } else if !row.is_placed() {
+        "place"
+    } else if row.wrong_causes().next().is_some() {
+        "wrong"
+    } else if row.is_explained() == Some(false) {
+        "cause"
+    } else {
+        "ok"
+    }
+}
+
+/// What was found, where it is not what was expected.
+fn otherwise(row: &Row) -> String {
+    let mut found = Vec::new();
+    let or_none = |place: &Option<Place>| place.as_ref().map_or("none".to_owned(), Place::to_string);
+    let is_expected = row.found.culprit.as_ref() == Some(&expected(row));
+    if !is_expected {
+        found.push(format!("culprit {}", or_none(&row.found.culprit)));
+    }
+    if row.found.first.as_ref().is_none_or(|first| first.checkpoint != row.fault.first()) {
+        let wanted = row.fault.first();
+        found.push(format!("first red {}, expected {wanted}", or_none(&row.found.first)));
+    }
+    let causes: Vec<&str> = row.found.causes.iter().map(|kind| kind.name()).collect();
+    if causes != row.fault.cause.iter().map(|kind| kind.name()).collect::<Vec<_>>() {
+        found
+            .push(format!("cause {}", if causes.is_empty() { "none".to_owned() } else { causes.join(", ") }));
+    }
+    if found.is_empty() { String::new() } else { format!("; found {}", found.join("; ")) }
+}
+
+/// The same for programs.
+pub(super) fn json(rows: &[Row], alarms: &[String], score: &Score) -> Value {
+    let rows: Vec<Value> = rows
+        .iter()
+        .map(|row| {
+            json!({
+                "spec": row.spec,
+                "fault": row.fault.name,
+                "expected": {
+                    "culprit": expected(row),
+                    "first": row.fault.first(),
+                    "cause": row.fault.cause,
+                    "or": row.fault.also_true,
+                },
+                "found": row.found,
+                "placed": row.is_placed(),
+                "explained": row.is_explained(),
+                "wrong_causes": row.wrong_causes().collect::<Vec<_>>(),
+                "right": row.is_right(),
+            })
+        })
+        .collect();
+    json!({ "score": score, "false_alarms": alarms, "rows": rows })
+}
