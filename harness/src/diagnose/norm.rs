@@ -148,15 +148,13 @@ fn against(looked: &Looked, other: &Other) -> Option<Found> {
         let affines = Affine::known(looked);
         // The golden's own kind, with its weight and bias, and its eps.
         let (right, affine, eps) = all.iter().find_map(|moments| {
-            let about = moments.normalised(pair, &x, USUAL_EPS[4]);
-            let affine = Affine::of_golden(pair, moments.normalisation, &about, &affines)?;
-            let gap_at = |eps: f64| {
+            let of_eps = |eps: f64| {
                 let normal = moments.normalised(pair, &x, eps);
-                gap(pair, |index| affine.at(pair, index, normal[index]))
+                let affine = Affine::of_golden(pair, moments.normalisation, &normal, &affines)?;
+                Some((gap(pair, |index| affine.at(pair, index, normal[index])), affine, eps))
             };
-            let gaps = USUAL_EPS.iter().map(|&eps| (gap_at(eps), eps));
-            let (gap, eps) = gaps.min_by(|a, b| a.0.total_cmp(&b.0))?;
-            (gap <= tolerance(pair)).then_some((moments, affine, eps))
+            let best = USUAL_EPS.into_iter().filter_map(of_eps).min_by(|a, b| a.0.total_cmp(&b.0))?;
+            (best.0 <= tolerance(pair)).then_some((moments, best.1, best.2))
         })?;
         let own = right.normalised(pair, &x, eps);
         let twice = || again(pair, right, &affine, eps, &other.name);

@@ -40,8 +40,12 @@ fn clamped(pair: &Pair) -> Option<Found> {
 type Format = (&'static str, fn(f64) -> f64);
 
 /// Narrower than 16 bits.
-const NARROW: &[Format] =
-    &[("float8 (e4m3)", |x| narrow(x, 3, -6, 448.0)), ("float8 (e5m2)", |x| narrow(x, 2, -14, 57344.0))];
+const NARROW: &[Format] = &[
+    ("rounded to float8 (e4m3)", |x| narrow(x, 3, -6, 448.0)),
+    ("rounded to float8 (e5m2)", |x| narrow(x, 2, -14, 57344.0)),
+    ("cut off to the three bits of fraction that float8 (e4m3) has", |x| cut(x, 3)),
+    ("cut off to the two bits of fraction that float8 (e5m2) has", |x| cut(x, 2)),
+];
 
 /// Rounds to so many bits of fraction, with a smallest exponent and a largest value.
 fn narrow(x: f64, fraction: i32, least: i32, most: f64) -> f64 {

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::failure::{headline, multiple};
+use crate::Class;
 use crate::diagnose::Cause;
 use crate::run::{Account, Closer, Culprit, Finding};
 use crate::spec::{Spec, list::counted};
@@ -27,7 +28,10 @@ pub(crate) fn sentence(spec: &Spec, account: &Account) -> Option<String> {
             let name = culprit.name.as_str();
             let what = match culprit.causes.first() {
                 Some(cause) => format!("its output is {}", told_cause(cause)),
-                None => format!("{}, and no known cause explains it", headline(culprit.class)),
+                None if culprit.class >= Class::Shape => {
+                    format!("{}, and no known cause explains it", headline(culprit.class))
+                }
+                None => headline(culprit.class).to_owned(),
             };
             let place = place(account.on_golden_inputs(), name);
             Some(format!("the first stage that is wrong by its own doing is `{name}`{place}; {what}"))

@@ -81,7 +81,11 @@ impl Account {
         match &self.local {
             Some(local) => Some(locate(spec, local, Some(self), fixtures)),
             None if self.story.inject() == Inject::All => Some(locate(spec, self, None, fixtures)),
-            None => None,
+            // What is red before any value is has only right values before it.
+            None => Some(locate(spec, self, None, fixtures)).filter(|found| match found {
+                Finding::Culprit(culprit) => culprit.class < Class::Shape,
+                _ => false,
+            }),
         }
     }
 

@@ -1,7 +1,7 @@
 //! `cargo xtask fault-bench`: plants known faults, and counts how many are caught, placed and explained.
 //!
-//! One process of a suite runs every fault free, and one with every golden injected; beside them run the ports as they
-//! are, about which there is nothing to tell.
+//! One process of a suite runs every fault, and what it says is what a person would read. The ports as they are run beside
+//! them, and once more with every golden injected: there is nothing to tell of them.
 
 mod file;
 mod score;
@@ -25,7 +25,7 @@ use super::{CliError, Project, setup};
 use crate::Class;
 use crate::golden::FixtureSet;
 use crate::report::error_chain;
-use crate::run::{Account, Folder, Out, Story, Verdict, account, locate};
+use crate::run::{Account, Folder, Out, Story, Verdict, account};
 use crate::spec::list::counted;
 use crate::spec::{Spec, SpecError, Specs};
 
@@ -106,11 +106,18 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
     let program = suite::build(project, bench, arguments.release).map_err(BenchError::from)?;
     let home = Home::open(Out::of(project.root()).path().join("fault-bench"))?;
     specs::write(&project.spec_root(), &home.specs(), &selected).map_err(BenchError::from)?;
-    let trials =
-        selected.iter().map(|(spec, faults)| spec.checkpoints.len() * (1 + faults.len())).sum::<usize>();
-    for (key, label, variables) in PASSES {
+    let right: Vec<_> = selected.iter().map(|(spec, _)| (*spec, Vec::new())).collect();
+    specs::write(&project.spec_root(), &home.right_specs(), &right).map_err(BenchError::from)?;
+    let trials = |of: &[(&Spec, Vec<&Fault>)]| {
+        of.iter().map(|(spec, faults)| spec.checkpoints.len() * (1 + faults.len())).sum::<usize>() as u64
+    };
+    let passes = [
+        (FREE, "each fault", &[][..], home.specs(), trials(&selected)),
+        (LOCAL, "each port as it is, on golden inputs", LOCALISED, home.right_specs(), trials(&right)),
+    ];
+    for (key, label, variables, specs, trials) in passes {
         let fixtures = project.fixture_root();
-        let (specs, out, trials) = (&home.specs(), &home.folder, trials as u64);
+        let (specs, out) = (&specs, &home.folder);
         let run = SuiteRun { program: &program, specs, fixtures, out, key, variables, trials, label };
         steps.step(label, || run.run()).map_err(BenchError::from)?;
     }
@@ -135,18 +142,8 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
     Ok(if broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// One of the two runs: what it is called, what a person reads of it, and its settings.
-type Pass = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
-
-const PASSES: [Pass; 2] = [
-    (FREE, "each port as it is", &[]),
-    // Asked for here, by a person, and told as what it is: not something that CI could take for a proof.
-    (
-        LOCAL,
-        "each stage on golden inputs",
-        &[("PARITY_LOCALISE", "1"), ("CI", "false"), ("TF_BUILD", "false")],
-    ),
-];
+// Asked for here, by a person, and told as what it is: not something that CI could take for a proof.
+const LOCALISED: &[(&str, &str)] = &[("PARITY_LOCALISE", "1"), ("CI", "false"), ("TF_BUILD", "false")];
 const FREE: &str = "free";
 const LOCAL: &str = "localised";
 
@@ -194,6 +191,11 @@ impl Home {
         self.folder.join("parity-specs")
     }
 
+    /// Those of the ports as they are alone.
+    fn right_specs(&self) -> PathBuf {
+        self.folder.join("right-specs")
+    }
+
     /// What a run left of a spec.
     fn account(&self, key: &str, spec: &Arc<Spec>) -> Result<Account, BenchError> {
         let not_run = |why: String| BenchError::NotRun { id: spec.id.clone(), why };
@@ -211,7 +213,7 @@ impl Home {
     }
 }
 
-/// What both runs found of each fault, and false alarms about the ports as they are.
+/// What was found of each fault, and false alarms about the ports as they are.
 fn read(
     project: &Project,
     home: &Home,
@@ -229,9 +231,8 @@ fn read(
         }
         for fault in faults {
             let faulty = load(&specs::id_of(spec, fault))?;
-            let (free, local) = (home.account(FREE, &faulty)?, home.account(LOCAL, &faulty)?);
-            let finding = locate(&faulty, &local, Some(&free), fixtures.as_ref());
-            let found = Found::of(&free, &local, &finding);
+            let account = home.account(FREE, &faulty)?;
+            let found = Found::of(&account, account.finding(&faulty, fixtures.as_ref()).as_ref());
             rows.push(Row { spec: spec.id.clone(), fault: (*fault).clone(), found });
         }
     }

@@ -23,7 +23,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// What the two runs found of a port.
+/// What was found of a port.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Found {
     /// Whether anything was red in the free run.
@@ -37,23 +37,19 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// Reads it from the run as it is and from the one with every golden injected.
-    pub(super) fn of(free: &Account, local: &Account, finding: &Finding) -> Self {
-        let culprit = match finding {
-            Finding::Culprit(Culprit { name, class, .. }) => {
-                Some(Place { checkpoint: name.clone(), class: *class })
+    /// Reads it from what the run says, and from what it comes to.
+    pub(super) fn of(account: &Account, finding: Option<&Finding>) -> Self {
+        let (culprit, causes) = match finding {
+            Some(Finding::Culprit(Culprit { name, class, causes, .. })) => {
+                (Some(Place { checkpoint: name.clone(), class: *class }), causes.as_slice())
             }
-            Finding::Right | Finding::Drift(_) | Finding::Unknown(_) => None,
+            Some(Finding::Right | Finding::Drift(_) | Finding::Unknown(_)) | None => (None, &[][..]),
         };
-        let record = culprit
-            .as_ref()
-            .and_then(|culprit| local.ending(&culprit.checkpoint))
-            .and_then(|ending| ending.record.as_ref());
         Self {
-            caught: free.is_red(),
-            first: checkpoints(free).find_map(red),
+            caught: account.is_red(),
+            first: checkpoints(account).find_map(red),
             culprit,
-            causes: record.map(|record| record.causes.iter().map(|c| c.kind).collect()).unwrap_or_default(),
+            causes: causes.iter().map(|cause| cause.kind).collect(),
         }
     }
 }
