@@ -230,8 +230,11 @@ fn along_another_axis(pair: &Pair, normal: &[f64], affine: &Affine) -> Option<Fo
     let width = pair.actual.width();
     (0..shape.len() - 1).filter(|&axis| shape[axis] == width).find_map(|axis| {
         let at = |index: usize| pair.positions[index] / strides[axis] % width;
-        let residual =
-            pair.explained(0, |index| affine.weight[at(index)] * normal[index] + affine.bias[at(index)])?;
+        let channel = |index: usize| pair.positions[index] % width;
+        let weight_only =
+            |index: usize| affine.weight[at(index)] * normal[index] + affine.bias[channel(index)];
+        let both = |index: usize| affine.weight[at(index)] * normal[index] + affine.bias[at(index)];
+        let residual = pair.explained(0, both).or_else(|| pair.explained(0, weight_only))?;
         let text = format!("a norm with its weight along axis {axis} in place of the last");
         Some(Found::new(Kind::BroadcastAxis, 1, residual, text))
     })

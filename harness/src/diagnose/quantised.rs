@@ -72,7 +72,9 @@ fn grid_bits(mut values: Vec<f64>, eps: f64) -> Option<u32> {
     let levels = (values.len() - 1..=255).find(|&levels| {
         let step = span / levels as f64;
         let off = |value: &f64| ((value - low) / step - ((value - low) / step).round()).abs();
-        values.iter().all(|value| off(value) <= 0.02 + 2.0 * eps * size / step)
+        // Steps that the dtype can hardly tell apart are no grid.
+        let rounding = 2.0 * eps * size / step;
+        rounding < 0.2 && values.iter().all(|value| off(value) <= 0.02 + rounding)
     })?;
     BITS.into_iter().find(|bits| levels < 1 << bits)
 }

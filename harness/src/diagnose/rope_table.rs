@@ -97,8 +97,8 @@ impl Table {
         (whole && positions.iter().any(|p| p.abs() == 1.0)).then_some(positions)
     }
 
-    /// How far a column turns from one position to the next, from the positions outwards.
-    fn speed(self, column: &[f64], positions: &[f64]) -> Option<f64> {
+    /// How far a column turns from one position to the next, from the positions outwards, and how far off that is.
+    fn speed(self, column: &[f64], positions: &[f64]) -> Option<(f64, f64)> {
         let mut order: Vec<usize> = (0..column.len()).filter(|&row| positions[row] != 0.0).collect();
         order.sort_by(|&x, &y| positions[x].abs().total_cmp(&positions[y].abs()));
         let first = *order.first()?;
@@ -113,8 +113,9 @@ impl Table {
                 speed = self.unwrapped(column[row], near) / positions[row];
             }
         }
-        let fits = column.iter().zip(positions).all(|(x, p)| (self.at(p * speed) - x).abs() < 2e-3);
-        (fits && speed >= 0.0).then_some(speed)
+        let off =
+            column.iter().zip(positions).map(|(x, p)| (self.at(p * speed) - x).abs()).fold(0.0, f64::max);
+        (off < 2e-3 && speed >= 0.0).then_some((speed, off))
     }
 }
 
@@ -134,10 +135,13 @@ fn other_base(looked: &Looked, tables: Vec<Table>) -> Option<Found> {
         let table = tables[at];
         let still = values.iter().all(|x| (x - table.at(0.0)).abs() < 1e-6);
         let actual = column(&pair.actual, at);
-        let told = guides.iter().find_map(|positions| {
-            let right = table.speed(values, positions)?;
-            Some((positions, right, table.speed(&actual, positions)?))
+        // A flat column fits many positions; those of its own axis fit best.
+        let fits = guides.iter().filter_map(|positions| {
+            let ((right, one), (wrong, two)) =
+                (table.speed(values, positions)?, table.speed(&actual, positions)?);
+            Some((one + two, (positions, right, wrong)))
         });
+        let told = fits.min_by(|x, y| x.0.total_cmp(&y.0)).map(|best| best.1);
         match told {
             Some(told) => columns.push(Some(told)),
             None if still => columns.push(None),
