@@ -29,6 +29,7 @@ mod setup;
 mod size;
 mod steps;
 mod test;
+mod tighten;
 mod weights;
 
 use std::io::IsTerminal;
@@ -74,7 +75,7 @@ enum Command {
     Doctor(doctor::Arguments),
     /// Write a spec, its reference script and its port from a template, to be filled in
     NewSpec(new_spec::Arguments),
-    /// Check specs, policies, the schema and fixtures without running anything
+    /// Check specs, policies, the schema and fixtures without running anything; what a run or a change shows of gates
     Lint(lint::Arguments),
     /// Show what would run: as a tree, as names, as JSON
     List(list::Arguments),
@@ -114,7 +115,8 @@ impl CliError {
         match self {
             Self::Setup(error) => error.next(),
             Self::Python(error) => error.next(),
-            Self::Cargo(_) | Self::Lint(_) => None,
+            Self::Cargo(_) => None,
+            Self::Lint(error) => error.next(),
             Self::Parity(error) => error.next(),
             Self::Report(error) => Some(error.next()),
             Self::Bisect(error) => error.next(),

@@ -20,7 +20,7 @@ use std::error::Error;
 #[cfg(any(feature = "cli", feature = "mlx"))]
 pub(crate) use collect::{Collected, Fate, Told};
 #[cfg(any(feature = "cli", feature = "mlx"))]
-pub(crate) use failure::{multiple, trial_text};
+pub(crate) use failure::{gate_text, multiple, trial_text};
 #[cfg(any(feature = "cli", feature = "mlx"))]
 pub(crate) use files::{ReportError, write_reports};
 #[cfg(any(feature = "cli", feature = "mlx"))]
