@@ -15,6 +15,7 @@
 mod ask;
 mod bisect;
 mod cargo;
+mod diff;
 mod doctor;
 mod lint;
 mod list;
@@ -69,6 +70,8 @@ enum Command {
     Report(report::Arguments),
     /// Find the first stage of a spec that is wrong by its own doing
     Bisect(bisect::Arguments),
+    /// Compare two files or folders of tensors, pair by pair
+    Diff(diff::Arguments),
     /// Run references and replace the fixtures that are missing, stale or broken
     RegenerateFixtures(regenerate::Arguments),
     /// Say what this machine and checkout have and lack, and how to mend it
@@ -103,6 +106,8 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Bisect(#[from] bisect::BisectError),
     #[error(transparent)]
+    Diff(#[from] diff::DiffError),
+    #[error(transparent)]
     Regenerate(#[from] regenerate::RegenerateError),
     #[error(transparent)]
     NewSpec(#[from] new_spec::NewSpecError),
@@ -115,7 +120,7 @@ impl CliError {
         match self {
             Self::Setup(error) => error.next(),
             Self::Python(error) => error.next(),
-            Self::Cargo(_) => None,
+            Self::Cargo(_) | Self::Diff(_) => None,
             Self::Lint(error) => error.next(),
             Self::Parity(error) => error.next(),
             Self::Report(error) => Some(error.next()),
@@ -140,6 +145,7 @@ fn run(project: &Project) -> ExitCode {
         Command::Parity(arguments) => parity::run(project, &arguments),
         Command::Report(arguments) => report::run(project, &arguments),
         Command::Bisect(arguments) => bisect::run(project, &arguments),
+        Command::Diff(arguments) => diff::run(project, &arguments),
         Command::RegenerateFixtures(arguments) => regenerate::run(project, &arguments),
         Command::Doctor(arguments) => doctor::run(project, &arguments),
         Command::NewSpec(arguments) => new_spec::run(project, &arguments),

@@ -67,7 +67,8 @@ pub(super) fn headline(class: Class) -> &'static str {
     }
 }
 
-fn tensor_rows(record: &Record, class: Class, line: &str, row: &mut impl FnMut(&str, &str)) {
+/// What a record says of its tensor, a labelled row at a time.
+pub(super) fn tensor_rows(record: &Record, class: Class, line: &str, row: &mut impl FnMut(&str, &str)) {
     if let Some(actual) = &record.actual {
         row("tensor", &format!("{} {:?}", actual.dtype, actual.shape));
     }

@@ -3,6 +3,8 @@
 #[cfg(any(feature = "cli", feature = "mlx"))]
 mod collect;
 #[cfg(any(feature = "cli", feature = "mlx"))]
+mod columns;
+#[cfg(any(feature = "cli", feature = "mlx"))]
 mod failure;
 #[cfg(any(feature = "cli", feature = "mlx"))]
 mod files;
@@ -12,6 +14,8 @@ mod finding;
 mod junit;
 #[cfg(any(feature = "cli", feature = "mlx"))]
 mod ladder;
+#[cfg(feature = "cli")]
+mod pairs;
 #[cfg(any(feature = "cli", feature = "mlx"))]
 mod summary;
 
@@ -27,6 +31,8 @@ pub(crate) use files::{ReportError, write_reports};
 pub(crate) use finding::finding;
 #[cfg(any(feature = "cli", feature = "mlx"))]
 pub(crate) use ladder::ladder;
+#[cfg(feature = "cli")]
+pub(crate) use pairs::{Known, Pair, pair_failure, pairs_ladder};
 #[cfg(any(feature = "cli", feature = "mlx"))]
 pub(crate) use summary::Summary;
 

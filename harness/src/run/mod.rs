@@ -41,8 +41,8 @@ mod worker;
 pub(crate) use account::{Account, Ending, FIXTURE, SPEC, Verdict, WEIGHTS, account, trial_names};
 #[cfg(feature = "mlx")]
 pub use array::ArrayError;
-pub(crate) use catalogue::Catalogue;
 pub use catalogue::CatalogueError;
+pub(crate) use catalogue::{Catalogue, renamed};
 pub(crate) use discovery::{DISCOVERY, discovery};
 pub(crate) use folder::{Audit, EXIT, Exit, Folder, FolderError, STARTED};
 pub(crate) use job::{Inject, JOB, Job, WORKER};
