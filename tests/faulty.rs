@@ -66,6 +66,16 @@ fn main() -> ExitCode {
             late.into_iter().try_for_each(|(name, x)| tap(&name, x).map(drop))?;
             Ok(())
         })
+        // Takes the process with it when its norm is another one than it made.
+        .port("fragile", |run| {
+            forward_by(run, |name, x| {
+                let met = tap(name, x.clone())?;
+                if name == "norm" && !met.eq_values(&x)? {
+                    std::process::abort();
+                }
+                Ok(met)
+            })
+        })
         .port("prints", |run| {
             println!("printed by the port");
             forward(run, |_, array| Ok(array))

@@ -19,6 +19,7 @@ mod diff;
 mod doctor;
 mod lint;
 mod list;
+mod mutate;
 mod new_spec;
 mod parity;
 mod project;
@@ -70,6 +71,8 @@ enum Command {
     Report(report::Arguments),
     /// Find the first stage of a spec that is wrong by its own doing
     Bisect(bisect::Arguments),
+    /// Plant faults at a spec's taps, one at a time, and see which checkpoints notice
+    Mutate(mutate::Arguments),
     /// Compare two files or folders of tensors, pair by pair
     Diff(diff::Arguments),
     /// Run references and replace the fixtures that are missing, stale or broken
@@ -106,6 +109,8 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Bisect(#[from] bisect::BisectError),
     #[error(transparent)]
+    Mutate(#[from] mutate::MutateError),
+    #[error(transparent)]
     Diff(#[from] diff::DiffError),
     #[error(transparent)]
     Regenerate(#[from] regenerate::RegenerateError),
@@ -125,6 +130,7 @@ impl CliError {
             Self::Parity(error) => error.next(),
             Self::Report(error) => Some(error.next()),
             Self::Bisect(error) => error.next(),
+            Self::Mutate(error) => error.next(),
             Self::Regenerate(error) => error.next(),
             Self::NewSpec(error) => error.next(),
             Self::Weights(error) => error.next(),
@@ -145,6 +151,7 @@ fn run(project: &Project) -> ExitCode {
         Command::Parity(arguments) => parity::run(project, &arguments),
         Command::Report(arguments) => report::run(project, &arguments),
         Command::Bisect(arguments) => bisect::run(project, &arguments),
+        Command::Mutate(arguments) => mutate::run(project, &arguments),
         Command::Diff(arguments) => diff::run(project, &arguments),
         Command::RegenerateFixtures(arguments) => regenerate::run(project, &arguments),
         Command::Doctor(arguments) => doctor::run(project, &arguments),

@@ -75,6 +75,21 @@ fn times_floor(difference: &Difference) -> Option<f64> {
     difference.times_floor.map(|times| times.rms.max(times.max))
 }
 
+/// The gate as a spec would have it.
+pub(crate) fn written(gate: &Gate) -> String {
+    match gate {
+        Gate::Tolerance { policy: Some(policy), .. } => format!("policy: {policy}"),
+        Gate::Tolerance { rtol, atol, policy: None } => {
+            format!("rtol: {}, atol: {}", short(*rtol), short(*atol))
+        }
+        Gate::Noise { k } => format!("noise: {k}"),
+    }
+}
+
+fn short(number: f64) -> String {
+    if number == 0.0 { "0".to_owned() } else { format!("{number:e}") }
+}
+
 /// The smallest of 1, 2 and 5 times a power of ten that is not below `value`; 0 stays 0.
 fn round_up(value: f64) -> f64 {
     if value <= 0.0 || !value.is_finite() {

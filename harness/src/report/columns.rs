@@ -56,7 +56,7 @@ pub(super) fn first_divergence(last_green: Option<&str>) -> String {
 }
 
 /// A share of the gate, in percent while that is readable.
-fn percent(used: f64) -> String {
+pub(super) fn percent(used: f64) -> String {
     match used {
         used if !used.is_finite() => format!("{used}"),
         used if used >= 9.995 => multiple(used),

@@ -14,6 +14,8 @@ mod finding;
 mod junit;
 #[cfg(any(feature = "cli", feature = "mlx"))]
 mod ladder;
+#[cfg(any(feature = "cli", feature = "mlx"))]
+mod mutations;
 #[cfg(feature = "cli")]
 mod pairs;
 #[cfg(any(feature = "cli", feature = "mlx"))]
@@ -31,6 +33,10 @@ pub(crate) use files::{ReportError, write_reports};
 pub(crate) use finding::finding;
 #[cfg(any(feature = "cli", feature = "mlx"))]
 pub(crate) use ladder::ladder;
+#[cfg(any(feature = "cli", feature = "mlx"))]
+pub(crate) use mutations::score_line;
+#[cfg(feature = "cli")]
+pub(crate) use mutations::{MutatedRow, mutations_text};
 #[cfg(feature = "cli")]
 pub(crate) use pairs::{Known, Pair, pair_failure, pairs_ladder};
 #[cfg(any(feature = "cli", feature = "mlx"))]

@@ -10,6 +10,7 @@ mod catalogue;
 mod clock;
 mod discovery;
 mod environment;
+mod fault;
 mod folder;
 mod job;
 #[cfg(feature = "mlx")]
@@ -20,6 +21,9 @@ mod launch;
 mod locate;
 #[cfg(feature = "mlx")]
 mod mlx;
+mod mutations;
+#[cfg(feature = "mlx")]
+mod mutator;
 #[cfg(feature = "mlx")]
 mod observer;
 mod obstacle;
@@ -44,12 +48,14 @@ pub use array::ArrayError;
 pub use catalogue::CatalogueError;
 pub(crate) use catalogue::{Catalogue, renamed};
 pub(crate) use discovery::{DISCOVERY, discovery};
+pub(crate) use fault::Fault;
 pub(crate) use folder::{Audit, EXIT, Exit, Folder, FolderError, STARTED};
 pub(crate) use job::{Inject, JOB, Job, WORKER};
 pub(crate) use key::{Going, Out, fresh_key, key};
 #[cfg(feature = "mlx")]
-pub(crate) use launch::launch;
+pub(crate) use launch::{launch, launch_watched};
 pub(crate) use locate::{Closer, Culprit, Finding, locate};
+pub(crate) use mutations::{Mutation, Mutations, Noticed, Score, Step, Steps};
 pub(crate) use obstacle::{Obstacle, look_at_fixtures};
 #[cfg(feature = "mlx")]
 pub(crate) use port::Port;

@@ -17,6 +17,7 @@ use super::environment::{ENVIRONMENT, Environment};
 use super::folder::{Audit, End, Line};
 use super::job::Job;
 use super::mlx;
+use super::mutator::mutate;
 use super::observer::Observer;
 use super::port::{Port, PortResult, Run};
 use super::random::{draws, forget_draws};
@@ -60,6 +61,9 @@ fn run(path: &Path, ports: &BTreeMap<String, Port>) -> Result<(), String> {
     let clock = Clock::start();
     let run = Run::new(Rc::clone(&spec), fixtures.clone(), clock.clone());
     let run = run.map_err(|error| error_chain(&error))?;
+    if job.mutate.is_some() {
+        return mutate(&job, &spec, fixtures.as_ref(), || port(&run));
+    }
     let observer = Observer::start(&job, Rc::clone(&spec), fixtures, clock.clone());
     let observer = observer.map_err(|error| error_chain(&error))?;
     let log = observer.log();

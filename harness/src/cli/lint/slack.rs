@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use super::finding::Finding;
-use crate::cli::tighten::{Use, tightest, use_of};
+use crate::cli::tighten::{Use, tightest, use_of, written};
 use crate::compare::Gate;
 use crate::record::{Record, Status};
 use crate::report::{gate_text, multiple};
@@ -108,21 +108,6 @@ fn judge(names: &str, gate: &Gate, worst: Use, policies: &Policies) -> Option<(S
         help += &format!(", and `noise: {}` holds", bounds::NOISE);
     }
     Some((message, help))
-}
-
-/// The gate as a spec would have it.
-pub(in crate::cli) fn written(gate: &Gate) -> String {
-    match gate {
-        Gate::Tolerance { policy: Some(policy), .. } => format!("policy: {policy}"),
-        Gate::Tolerance { rtol, atol, policy: None } => {
-            format!("rtol: {}, atol: {}", short(*rtol), short(*atol))
-        }
-        Gate::Noise { k } => format!("noise: {k}"),
-    }
-}
-
-fn short(number: f64) -> String {
-    if number == 0.0 { "0".to_owned() } else { format!("{number:e}") }
 }
 
 fn share(used: f64) -> String {
