@@ -235,6 +235,14 @@ fn gates_come_from_numbers_policies_and_floors() {
 }
 
 #[test]
+fn nan_agrees_with_nan_only_when_told() {
+    let folder = Folder::new();
+    folder.npy("a.npy", &[2], &[1., f32::NAN]);
+    check(folder.diff(&["a.npy", "a.npy"]), 1, &["a: NaN or infinity differs\n"]);
+    check(folder.diff(&["a.npy", "a.npy", "--nan-equal"]), 0, &["1 agree"]);
+}
+
+#[test]
 fn a_fixture_set_brings_its_order_and_its_floors() {
     let folder = Folder::new();
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();

@@ -241,6 +241,12 @@ fn what_git_cannot_tell_is_one_clear_error() {
     );
     fs::remove_dir_all(repository.0.path().join(".git")).unwrap();
     check(with("main"), 1, &["is in no git repository", "leave `--base` out"]);
+    let outside = Repository::new();
+    let elsewhere = tempfile::tempdir().unwrap();
+    fs::rename(outside.0.path().join("parity-specs"), elsewhere.path().join("specs")).unwrap();
+    std::os::unix::fs::symlink(elsewhere.path().join("specs"), outside.0.path().join("parity-specs"))
+        .unwrap();
+    check(outside.lint(), 1, &["are outside of the git repository"]);
     let unrelated = Repository::new();
     unrelated.git(&["checkout", "-q", "--orphan", "alone"]);
     unrelated.commit("Alone");

@@ -18,7 +18,7 @@ use self::names::{Matched, Of, Rules, Shapes, matched};
 use self::side::Side;
 use super::{CliError, Project, say};
 use crate::atomic::write_atomically;
-use crate::compare::compare;
+use crate::compare::{Rule, compare};
 use crate::golden::FixtureError;
 use crate::record::{Record, SCHEMA, Verdict};
 use crate::report::{Known, Pair, pair_failure, pairs_ladder};
@@ -69,6 +69,9 @@ pub(crate) struct Arguments {
     /// Cast both sides to this dtype first
     #[arg(long, value_name = "DTYPE", value_parser = dtype)]
     cast: Option<Dtype>,
+    /// Let NaN agree with NaN
+    #[arg(long)]
+    nan_equal: bool,
     /// A's names in the order in which they are computed, one a line
     #[arg(long, value_name = "FILE")]
     order: Option<PathBuf>,
@@ -144,8 +147,14 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
     let (a, b) = (Side::open(&arguments.a)?, Side::open(&arguments.b)?);
     let layout = arguments.layout.as_deref().map(parse_layout).transpose();
     let layout = layout.map_err(|(message, allowed)| DiffError::Layout { message, allowed })?;
-    let diff =
-        Diff { a, b, gates: Gates::of(arguments, &project.spec_root())?, layout, cast: arguments.cast };
+    let diff = Diff {
+        a,
+        b,
+        gates: Gates::of(arguments, &project.spec_root())?,
+        layout,
+        cast: arguments.cast,
+        nan_equal: arguments.nan_equal,
+    };
     let (order, ordered_by) = order::ordered(&diff.a, arguments.order.as_deref())?;
     say(&format!(
         "A      {}\nB      {}\ngate   {}\norder  {ordered_by}\n\n",
@@ -190,6 +199,7 @@ struct Diff {
     gates: Gates,
     layout: Option<Vec<usize>>,
     cast: Option<Dtype>,
+    nan_equal: bool,
 }
 
 impl Diff {
@@ -244,7 +254,8 @@ impl Diff {
         let actual = self.as_dtype(name, "B", actual)?;
         let expected = self.laid_out(name, expected.view())?;
         let actual = actual.view();
-        let rule = self.gates.rule(name, &expected, |truth| self.laid_out(name, truth))?;
+        let gated = self.gates.rule(name, &expected, |truth| self.laid_out(name, truth))?;
+        let rule = Rule { nan_equal: self.nan_equal, ..gated };
         let outcome = compare(&expected, &actual, &rule);
         Ok(Record {
             schema: SCHEMA,

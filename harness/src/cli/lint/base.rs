@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::finding::{Finding, some_of};
 use super::git::{Change, Commit, Git, GitError};
-use super::loosened::loosened;
+use super::loosened::{Loosened, loosened};
 use crate::golden::{MANIFEST, Manifest};
 use crate::spec::Specs;
 use crate::tensor::EXTENSIONS;
@@ -34,30 +34,15 @@ pub(super) fn since(reference: &str, roots: &Roots<'_>, now: &Specs) -> Result<V
         .map(|change| change.path.as_str())
         .collect();
     let port: Vec<&str> = port.into_iter().collect();
-    let mut found = Vec::new();
-    if let Some(folder) = &own[0] {
-        let kept = tempfile::tempdir().map_err(|source| GitError::Keep { source })?;
-        keep(&git, &base, folder, kept.path())?;
-        let before = Specs::load(kept.path());
-        found.extend(unreadable(reference, &before, now, kept.path(), roots.spec_root));
-        found.extend(loosened(&before, now).into_iter().map(|one| {
-            let what = if one.is_tolerance { "loosens a tolerance" } else { "loosens a check" };
-            let together = if port.is_empty() { "" } else { " together with port code" };
-            let touched = (!port.is_empty()).then(|| format!("the same change touches {}", some_of(&port)));
-            let help = match port.is_empty() {
-                true => "say why it has to be so loose in `why`, and in the changelog",
-                false => "loosen it in a change of its own, away from the code that it would excuse",
-            };
-            Finding {
-                is_error: !port.is_empty(),
-                message: format!("{what}{together}: {}", one.what),
-                path: one.path,
-                line: one.line,
-                notes: touched.into_iter().collect(),
-                help: Some(help.to_owned()),
-            }
-        }));
-    }
+    let Some(folder) = &own[0] else {
+        let (specs, top) = (roots.spec_root.to_owned(), git.top().to_owned());
+        return Err(GitError::Outside { specs, top });
+    };
+    let kept = tempfile::tempdir().map_err(|source| GitError::Keep { source })?;
+    keep(&git, &base, folder, kept.path())?;
+    let before = Specs::load(kept.path());
+    let mut found = unreadable(reference, &before, now, kept.path(), roots.spec_root);
+    found.extend(loosened(&before, now).into_iter().map(|one| told(one, &port)));
     if let Some(folder) = &own[1] {
         for commit in &commits {
             let port: Vec<&str> =
@@ -68,6 +53,25 @@ pub(super) fn since(reference: &str, roots: &Roots<'_>, now: &Specs) -> Result<V
         }
     }
     Ok(found)
+}
+
+/// What is loosened, as an error where any of the port's files changes with it.
+fn told(loosened: Loosened, port: &[&str]) -> Finding {
+    let alone = port.is_empty();
+    let what = if loosened.is_tolerance { "loosens a tolerance" } else { "loosens a check" };
+    let together = if alone { "" } else { " together with port code" };
+    let help = match alone {
+        true => "say why it has to be so loose in `why`, and in the changelog",
+        false => "loosen it in a change of its own, away from the code that it would excuse",
+    };
+    Finding {
+        is_error: !alone,
+        message: format!("{what}{together}: {}", loosened.what),
+        path: loosened.path,
+        line: loosened.line,
+        notes: (!alone).then(|| format!("the same change touches {}", some_of(port))).into_iter().collect(),
+        help: Some(help.to_owned()),
+    }
 }
 
 fn below(path: &str, folder: &str) -> bool {
@@ -133,7 +137,7 @@ fn moved(git: &Git, commit: &Commit, folder: &str, port: &[&str]) -> Vec<Finding
         };
         found.push(Finding {
             is_error: true,
-            message: format!("goldens change together with port code in {}: {what}", commit.name),
+            message: format!("goldens change together with port code in {}: {what}", git.name(commit)),
             path: git.path(&manifest),
             line: None,
             notes: vec![format!("it also touches {}", some_of(port))],

@@ -17,6 +17,8 @@ pub(crate) enum GitError {
     NoCommit { reference: String },
     #[error("this checkout has no commit in common with `{reference}`")]
     NoBase { reference: String },
+    #[error("the specs in `{}` are outside of the git repository `{}`", specs.display(), top.display())]
+    Outside { specs: PathBuf, top: PathBuf },
     #[error("`git {what}` failed: {said}")]
     Failed { what: String, said: String },
     #[error("cannot keep what was there before")]
@@ -27,6 +29,7 @@ impl GitError {
     pub(crate) fn next(&self) -> Option<String> {
         match self {
             Self::Start { .. } => Some("install git, or leave `--base` out".into()),
+            Self::Outside { .. } => Some("leave `--base` out".into()),
             Self::NoRepository { .. } => Some("run it in a checkout, or leave `--base` out".into()),
             Self::NoCommit { .. } | Self::NoBase { .. } => Some(
                 "fetch it with `git fetch origin`; CI has to check out the whole history (`fetch-depth: 0`)"
@@ -58,8 +61,6 @@ pub(super) struct Change {
 pub(super) struct Commit {
     /// Nothing for the work tree.
     pub(super) id: Option<String>,
-    /// As messages name it.
-    pub(super) name: String,
     pub(super) changes: Vec<Change>,
 }
 
@@ -122,20 +123,30 @@ impl Git {
         let ids = self.ask(&["rev-list", "--reverse", &format!("{base}..HEAD")])?;
         let mut commits = Vec::new();
         for id in text(&ids).lines() {
-            let subject = self.ask(&["log", "-1", "--format=%h %s", id])?;
             let listed =
                 ["diff-tree", "--no-commit-id", "--root", "-r", "-c", "-z", "--no-renames", "--name-status"];
             let changes = changes(&self.ask(&[&listed[..], &[id]].concat())?);
-            let name = format!("commit {}", text(&subject).trim());
-            commits.push(Commit { id: Some(id.to_owned()), name, changes });
+            commits.push(Commit { id: Some(id.to_owned()), changes });
         }
         let mut changes = changes(&self.ask(&["diff", "-z", "--no-renames", "--name-status", "HEAD"])?);
         let new = self.ask(&["ls-files", "-z", "--others", "--exclude-standard", "--full-name"])?;
         changes.extend(fields(&new).into_iter().map(|path| Change { status: 'A', path }));
         if !changes.is_empty() {
-            commits.push(Commit { id: None, name: "the uncommitted work tree".to_owned(), changes });
+            commits.push(Commit { id: None, changes });
         }
         Ok(commits)
+    }
+
+    /// A commit as messages name it: with its short id and its subject.
+    pub(super) fn name(&self, commit: &Commit) -> String {
+        let Some(id) = &commit.id else { return "the uncommitted work tree".to_owned() };
+        let subject = self.ask(&["log", "-1", "--format=%h %s", id]);
+        format!("commit {}", subject.map_or_else(|_| id.clone(), |subject| text(&subject).trim().to_owned()))
+    }
+
+    /// The top folder.
+    pub(super) fn top(&self) -> &Path {
+        &self.top
     }
 
     fn ask(&self, arguments: &[&str]) -> Result<Vec<u8>, GitError> {
@@ -154,7 +165,7 @@ impl Git {
 fn command(folder: &Path) -> Command {
     let mut command = Command::new("git");
     command.arg("-C").arg(folder).args(["-c", "core.quotePath=false"]);
-    // Its words are for people here, but `status` must not write to the index of somebody else's checkout.
+    // What it says is shown to people, and nothing here may write to the index.
     command.env("LC_ALL", "C").env("GIT_OPTIONAL_LOCKS", "0").env("GIT_PAGER", "cat");
     command
 }
