@@ -83,6 +83,16 @@ fn main() -> ExitCode {
             run.alter("gated", |x| x.reshape(&[7]));
             forward(run, |_, array| Ok(array))
         })
+        // Takes the process with it when its norm is another one than it made.
+        .port("fragile", |run| {
+            forward_by(run, |name, x| {
+                let met = tap(name, x.clone())?;
+                if name == "norm" && !met.eq_values(&x)? {
+                    std::process::abort();
+                }
+                Ok(met)
+            })
+        })
         .port("prints", |run| {
             println!("printed by the port");
             forward(run, |_, array| Ok(array))

@@ -26,6 +26,47 @@ pub(crate) fn did_you_mean<'a>(name: &str, candidates: impl IntoIterator<Item = 
     if found.is_empty() { String::new() } else { format!(", did you mean {}?", found.join(" or ")) }
 }
 
+/// The one of `candidates` that is nearest to `name`, unless two are equally near.
+///
+/// Pairs are made by this, so it takes less for near than an offer does: numbers count things, so that `blocks.0.out`
+/// is never near `blocks.1.out`, and no more than a third of any part may change, so that `to_q` is not near `to_k`.
+#[cfg(any(feature = "cli", test))]
+pub(crate) fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let mut best: Option<(usize, &str)> = None;
+    let mut tied = false;
+    let alike = |candidate: &&str| numbers(candidate).eq(numbers(name)) && is_slip(name, candidate);
+    for candidate in candidates.into_iter().filter(alike) {
+        let Some(distance) = distance(name, candidate) else { continue };
+        match best {
+            Some((least, _)) if distance > least => {}
+            Some((least, _)) if distance == least => tied = true,
+            _ => (best, tied) = (Some((distance, candidate)), false),
+        }
+    }
+    best.filter(|_| !tied).map(|(_, candidate)| candidate)
+}
+
+/// Whether each part of two names is the other's but for a third of its letters; whole names, where one has more parts.
+#[cfg(any(feature = "cli", test))]
+fn is_slip(name: &str, other: &str) -> bool {
+    let small = |a: &str, b: &str| {
+        let [a, b] = [a, b].map(|part| part.trim_start_matches('0'));
+        a == b || 3 * strsim::osa_distance(a, b) <= a.len().max(b.len())
+    };
+    let [parts, others] = [name, other].map(|name| name.split(['.', '_', '-', '/']).collect::<Vec<_>>());
+    match parts.len() == others.len() {
+        true => parts.iter().zip(others).all(|(a, b)| small(a, b)),
+        false => is_path_end(name, other) || is_path_end(other, name) || plain(name).eq(plain(other)),
+    }
+}
+
+/// The whole numbers in a name, in order, without leading zeros.
+#[cfg(any(feature = "cli", test))]
+pub(crate) fn numbers(name: &str) -> impl Iterator<Item = &str> {
+    let parts = name.split(|c: char| !c.is_ascii_digit()).filter(|part| !part.is_empty());
+    parts.map(|part| part.trim_start_matches('0'))
+}
+
 fn distance(name: &str, candidate: &str) -> Option<usize> {
     // Lengths alone settle most pairs, so that a spec of 100,000 names stays quick to search.
     let longer = name.len().max(candidate.len());
@@ -72,6 +113,17 @@ mod tests {
         check("zzz", &["policy"], &[]);
         check("", &["policy"], &[]);
         check("norm1", &["norm1"], &[]);
+    }
+
+    #[test]
+    fn the_nearest_is_one_and_counts_the_same() {
+        let names = ["blocks.0.out", "blocks.1.out", "block.1.attn"];
+        assert_eq!(nearest("block.1.out", names), Some("blocks.1.out"));
+        assert_eq!(nearest("blocks.01.out", names), Some("blocks.1.out"));
+        assert_eq!(nearest("blocks.2.out", names), None);
+        assert_eq!(nearest("norm", ["norma", "normb"]), None, "two are as near");
+        assert_eq!(nearest("attn.to_q", ["attn.to_k"]), None);
+        assert_eq!(nearest("attn.toq", ["attn.to_q"]), Some("attn.to_q"));
     }
 
     #[test]

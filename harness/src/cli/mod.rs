@@ -15,10 +15,12 @@
 mod ask;
 mod bisect;
 mod cargo;
+mod diff;
 mod doctor;
 mod fault_bench;
 mod lint;
 mod list;
+mod mutate;
 mod new_spec;
 mod parity;
 mod project;
@@ -30,6 +32,7 @@ mod setup;
 mod size;
 mod steps;
 mod test;
+mod tighten;
 mod weights;
 
 use std::io::IsTerminal;
@@ -71,13 +74,17 @@ enum Command {
     Bisect(bisect::Arguments),
     /// Plant known faults, and count how many are caught, placed and explained
     FaultBench(fault_bench::Arguments),
+    /// Plant faults at a spec's taps, one at a time, and see which checkpoints notice
+    Mutate(mutate::Arguments),
+    /// Compare two files or folders of tensors, pair by pair
+    Diff(diff::Arguments),
     /// Run references and replace the fixtures that are missing, stale or broken
     RegenerateFixtures(regenerate::Arguments),
     /// Say what this machine and checkout have and lack, and how to mend it
     Doctor(doctor::Arguments),
     /// Write a spec, its reference script and its port from a template, to be filled in
     NewSpec(new_spec::Arguments),
-    /// Check specs, policies, the schema and fixtures without running anything
+    /// Check specs, policies, the schema and fixtures without running anything; what a run or a change shows of gates
     Lint(lint::Arguments),
     /// Show what would run: as a tree, as names, as JSON
     List(list::Arguments),
@@ -107,6 +114,10 @@ pub(crate) enum CliError {
     #[error(transparent)]
     FaultBench(#[from] fault_bench::BenchError),
     #[error(transparent)]
+    Mutate(#[from] mutate::MutateError),
+    #[error(transparent)]
+    Diff(#[from] diff::DiffError),
+    #[error(transparent)]
     Regenerate(#[from] regenerate::RegenerateError),
     #[error(transparent)]
     NewSpec(#[from] new_spec::NewSpecError),
@@ -119,11 +130,13 @@ impl CliError {
         match self {
             Self::Setup(error) => error.next(),
             Self::Python(error) => error.next(),
-            Self::Cargo(_) | Self::Lint(_) => None,
+            Self::Cargo(_) | Self::Diff(_) => None,
+            Self::Lint(error) => error.next(),
             Self::Parity(error) => error.next(),
             Self::Report(error) => Some(error.next()),
             Self::Bisect(error) => error.next(),
             Self::FaultBench(error) => error.next(),
+            Self::Mutate(error) => error.next(),
             Self::Regenerate(error) => error.next(),
             Self::NewSpec(error) => error.next(),
             Self::Weights(error) => error.next(),
@@ -145,6 +158,8 @@ fn run(project: &Project) -> ExitCode {
         Command::Report(arguments) => report::run(project, &arguments),
         Command::Bisect(arguments) => bisect::run(project, &arguments),
         Command::FaultBench(arguments) => fault_bench::run(project, &arguments),
+        Command::Mutate(arguments) => mutate::run(project, &arguments),
+        Command::Diff(arguments) => diff::run(project, &arguments),
         Command::RegenerateFixtures(arguments) => regenerate::run(project, &arguments),
         Command::Doctor(arguments) => doctor::run(project, &arguments),
         Command::NewSpec(arguments) => new_spec::run(project, &arguments),

@@ -7,6 +7,7 @@ mod bits;
 mod bound;
 mod element;
 mod extremes;
+mod floor;
 mod gate;
 mod kernel;
 mod lanes;

@@ -81,7 +81,8 @@ pub(super) fn headline(class: Class) -> &'static str {
     }
 }
 
-fn tensor_rows(record: &Record, class: Class, line: &str, row: &mut impl FnMut(&str, &str)) {
+/// What a record says of its tensor, a labelled row at a time.
+pub(super) fn tensor_rows(record: &Record, class: Class, line: &str, row: &mut impl FnMut(&str, &str)) {
     if let Some(actual) = &record.actual {
         row("tensor", &format!("{} {:?}", actual.dtype, actual.shape));
     }
@@ -153,13 +154,17 @@ fn nonfinite(stats: &Stats) -> String {
 
 /// The gate as the spec has it.
 fn gate(record: &Record) -> String {
-    match &record.gate {
-        Some(Gate::Tolerance { rtol, atol, policy: Some(policy) }) => {
-            format!("; policy `{policy}` (atol {atol:e}, rtol {rtol:e})")
+    record.gate.as_ref().map(|gate| format!("; {}", gate_text(gate))).unwrap_or_default()
+}
+
+/// A gate with its numbers: ``policy `fp32` (atol 1e-5, rtol 1e-5)``, `atol 1e-6, rtol 0e0`, `noise 8`.
+pub(crate) fn gate_text(gate: &Gate) -> String {
+    match gate {
+        Gate::Tolerance { rtol, atol, policy: Some(policy) } => {
+            format!("policy `{policy}` (atol {atol:e}, rtol {rtol:e})")
         }
-        Some(Gate::Tolerance { rtol, atol, policy: None }) => format!("; atol {atol:e}, rtol {rtol:e}"),
-        Some(Gate::Noise { k }) => format!("; noise {k}"),
-        None => String::new(),
+        Gate::Tolerance { rtol, atol, policy: None } => format!("atol {atol:e}, rtol {rtol:e}"),
+        Gate::Noise { k } => format!("noise {k}"),
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::failure::{multiple, pixels};
+use super::columns::{Columns, first_divergence};
+use super::failure::pixels;
 use super::finding::sentence;
-use crate::run::{Account, Ending, Inject, STATS, Verdict, has_stats};
+use crate::run::{Account, Inject, STATS, Verdict, has_stats};
 use crate::spec::Spec;
 
 /// The ladder as text, with ANSI colours or without.
@@ -27,7 +28,7 @@ pub(crate) fn ladder(spec: &Spec, account: &Account, colour: bool) -> String {
     }
     let timed = endings.iter().any(|ending| ending.warm_millis.is_some());
     let width = endings.iter().map(|ending| ending.name.len()).max().unwrap_or(0).clamp(10, 48);
-    let columns = Columns { width, timed };
+    let columns = Columns { what: "checkpoint", width, timed };
     let _ = write!(text, "\n  {:<9} {}", "", columns.heading());
     let first_red = endings.iter().position(|ending| matches!(ending.verdict, Verdict::Failed { .. }));
     for (position, ending) in endings.iter().enumerate() {
@@ -37,7 +38,8 @@ pub(crate) fn ladder(spec: &Spec, account: &Account, colour: bool) -> String {
             Verdict::Failed { class, .. } => (class.name(), "31"),
         };
         let word = paint(code, &format!("{word:<9}"));
-        let line = format!("\n  {word} {}", columns.row(ending));
+        let line =
+            format!("\n  {word} {}", columns.row(&ending.name, ending.record.as_deref(), ending.warm_millis));
         text.push_str(line.trim_end());
         if let Some(image) = ending.record.as_ref().and_then(|record| record.image.as_ref()) {
             let _ = write!(text, "  {}", pixels(image));
@@ -47,11 +49,7 @@ pub(crate) fn ladder(spec: &Spec, account: &Account, colour: bool) -> String {
         }
         if first_red == Some(position) && spec.checkpoint(&ending.name).is_some() {
             let green = endings[..position].iter().rev().find(|before| before.verdict == Verdict::Passed);
-            let after = green.map_or_else(
-                || "nothing before it is green".to_owned(),
-                |before| format!("last green: {}", before.name),
-            );
-            text.push_str(&paint("31", &format!("  <- first divergence, {after}")));
+            text.push_str(&paint("31", &first_divergence(green.map(|green| green.name.as_str()))));
         }
     }
     text.push('\n');
@@ -59,46 +57,6 @@ pub(crate) fn ladder(spec: &Spec, account: &Account, colour: bool) -> String {
         let _ = writeln!(text, "  {note}");
     }
     text
-}
-
-struct Columns {
-    width: usize,
-    timed: bool,
-}
-
-impl Columns {
-    fn heading(&self) -> String {
-        let width = self.width;
-        let ms = if self.timed { format!(" {:>9} {:>9}", "first ms", "warm ms") } else { String::new() };
-        format!("{:<width$} {:>8} {:>9} {:>7} {:>9}{ms}", "checkpoint", "used", "floor", "range", "off by")
-    }
-
-    /// The name, how much of the gate was used, the error in multiples of the floor, the ratio of ranges, the largest
-    /// distance, and the times.
-    fn row(&self, ending: &Ending) -> String {
-        let width = self.width;
-        let mut text = format!("{:<width$}", ending.name);
-        let record = ending.record.as_ref();
-        let metrics = record.and_then(|record| record.metrics.as_ref());
-        match metrics.and_then(|metrics| metrics.difference.as_ref()) {
-            Some(difference) => {
-                let used = difference.used.map_or_else(|| "-".to_owned(), percent);
-                let floor = difference.times_floor.as_ref();
-                let floor = floor.map_or_else(|| "-".to_owned(), |times| multiple(times.rms));
-                let range = format!("{:.3}", difference.range_ratio);
-                let off = format!("{:.1e}", difference.max_abs);
-                let _ = write!(text, " {used:>8} {floor:>9} {range:>7} {off:>9}");
-            }
-            None if self.timed => {
-                let _ = write!(text, "{:>37}", "");
-            }
-            None => {}
-        }
-        if let Some((record, warm)) = record.zip(ending.warm_millis) {
-            let _ = write!(text, " {:>9.3} {warm:>9.3}", record.millis);
-        }
-        text
-    }
 }
 
 /// What there is to say of the run as a whole.
@@ -124,13 +82,4 @@ fn notes(spec: &Spec, account: &Account) -> Vec<String> {
         notes.push("the port's statistics were not compared with their snapshot".to_owned());
     }
     notes
-}
-
-/// A share of the gate, in percent while that is readable.
-fn percent(used: f64) -> String {
-    match used {
-        used if !used.is_finite() => format!("{used}"),
-        used if used >= 9.995 => multiple(used),
-        used => format!("{:.1} %", 100.0 * used),
-    }
 }

@@ -3,6 +3,8 @@
 #[cfg(any(feature = "cli", feature = "mlx"))]
 mod collect;
 #[cfg(any(feature = "cli", feature = "mlx"))]
+mod columns;
+#[cfg(any(feature = "cli", feature = "mlx"))]
 mod failure;
 #[cfg(any(feature = "cli", feature = "mlx"))]
 mod files;
@@ -13,6 +15,10 @@ mod junit;
 #[cfg(any(feature = "cli", feature = "mlx"))]
 mod ladder;
 #[cfg(any(feature = "cli", feature = "mlx"))]
+mod mutations;
+#[cfg(feature = "cli")]
+mod pairs;
+#[cfg(any(feature = "cli", feature = "mlx"))]
 mod summary;
 
 use std::error::Error;
@@ -20,13 +26,19 @@ use std::error::Error;
 #[cfg(any(feature = "cli", feature = "mlx"))]
 pub(crate) use collect::{Collected, Fate, Told};
 #[cfg(any(feature = "cli", feature = "mlx"))]
-pub(crate) use failure::{multiple, trial_text};
+pub(crate) use failure::{gate_text, multiple, trial_text};
 #[cfg(any(feature = "cli", feature = "mlx"))]
 pub(crate) use files::{ReportError, write_reports};
 #[cfg(any(feature = "cli", feature = "mlx"))]
 pub(crate) use finding::finding;
 #[cfg(any(feature = "cli", feature = "mlx"))]
 pub(crate) use ladder::ladder;
+#[cfg(any(feature = "cli", feature = "mlx"))]
+pub(crate) use mutations::score_line;
+#[cfg(feature = "cli")]
+pub(crate) use mutations::{MutatedRow, mutations_text};
+#[cfg(feature = "cli")]
+pub(crate) use pairs::{Known, Pair, pair_failure, pairs_ladder};
 #[cfg(any(feature = "cli", feature = "mlx"))]
 pub(crate) use summary::Summary;
 

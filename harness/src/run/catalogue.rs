@@ -141,7 +141,7 @@ fn check_packing(
 }
 
 /// The port's name for a weight: every run of whole segments that a rule names is replaced, the longest rule first.
-fn renamed(name: &str, rules: &BTreeMap<String, String>) -> String {
+pub(crate) fn renamed(name: &str, rules: &BTreeMap<String, String>) -> String {
     let mut ordered: Vec<(Vec<&str>, &str)> =
         rules.iter().map(|(from, to)| (from.split('.').collect(), to.as_str())).collect();
     ordered.sort_by_key(|(from, _)| std::cmp::Reverse(from.len()));

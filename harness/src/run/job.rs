@@ -29,6 +29,9 @@ pub(crate) struct Job {
     pub(crate) inject: Inject,
     /// How often the port runs again once it was judged, to be timed.
     pub(crate) times: u32,
+    /// Faults are planted at the taps, one after another, in place of the judged run: all but the first so many.
+    #[serde(default)]
+    pub(crate) mutate: Option<usize>,
 }
 
 /// The goldens that a port goes on with in place of its own actuals.

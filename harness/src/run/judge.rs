@@ -108,6 +108,12 @@ impl Judge {
         self.index.get(name).copied()
     }
 
+    /// Whether what this checkpoint holds changes what is said of later ones: its golden is injected, or it is compared
+    /// with.
+    pub(super) fn matters_later(&self, name: &str) -> bool {
+        self.compared_with.contains(name) || self.inject.takes(&self.spec, name)
+    }
+
     /// Compares what the tap of `checkpoint` held at its hit number `hit`, from 0.
     pub(super) fn judge(&mut self, checkpoint: &Checkpoint, hit: u64, actual: &Tensor) -> Judged {
         let mut judged = self.compare(checkpoint, hit, actual);

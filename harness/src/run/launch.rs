@@ -11,6 +11,16 @@ use super::job::{JOB, Job, WORKER};
 ///
 /// The time spent waiting for the device does not count. `device` is the file whose lock stands for it.
 pub(crate) fn launch(job: &Job, timeout: Duration, device: &std::path::Path) -> Exit {
+    launch_watched(job, timeout, device, || false)
+}
+
+/// [`launch`] of a worker whose time begins anew whenever it is seen to have moved.
+pub(crate) fn launch_watched(
+    job: &Job,
+    timeout: Duration,
+    device: &std::path::Path,
+    moved: impl FnMut() -> bool,
+) -> Exit {
     let started = || -> Result<(File, Child), String> {
         let held = lock(device).map_err(|error| crate::report::error_chain(&error))?;
         let output = File::create(job.folder.output()).map_err(|error| error.to_string())?;
@@ -27,15 +37,18 @@ pub(crate) fn launch(job: &Job, timeout: Duration, device: &std::path::Path) -> 
         Ok((held, child))
     };
     match started() {
-        Ok((_held, mut child)) => watch(&mut child, timeout),
+        Ok((_held, mut child)) => watch(&mut child, timeout, moved),
         Err(problem) => Exit::NotStarted(problem),
     }
 }
 
-fn watch(child: &mut Child, timeout: Duration) -> Exit {
-    let started = Instant::now();
+fn watch(child: &mut Child, timeout: Duration, mut moved: impl FnMut() -> bool) -> Exit {
+    let mut started = Instant::now();
     let mut pause = Duration::from_millis(1);
     loop {
+        if moved() {
+            started = Instant::now();
+        }
         match child.try_wait() {
             Ok(Some(status)) => return exit(status),
             Ok(None) if started.elapsed() >= timeout => {

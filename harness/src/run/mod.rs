@@ -12,6 +12,7 @@ mod catalogue;
 mod clock;
 mod discovery;
 mod environment;
+mod fault;
 mod folder;
 mod job;
 #[cfg(feature = "mlx")]
@@ -22,6 +23,9 @@ mod launch;
 mod locate;
 #[cfg(feature = "mlx")]
 mod mlx;
+mod mutations;
+#[cfg(feature = "mlx")]
+mod mutator;
 #[cfg(feature = "mlx")]
 mod neighbours;
 #[cfg(feature = "mlx")]
@@ -45,15 +49,17 @@ mod worker;
 pub(crate) use account::{Account, Ending, FIXTURE, SPEC, Verdict, WEIGHTS, account, trial_names};
 #[cfg(feature = "mlx")]
 pub use array::ArrayError;
-pub(crate) use catalogue::Catalogue;
 pub use catalogue::CatalogueError;
+pub(crate) use catalogue::{Catalogue, renamed};
 pub(crate) use discovery::{DISCOVERY, discovery};
+pub(crate) use fault::Fault;
 pub(crate) use folder::{Audit, EXIT, Exit, Folder, FolderError, STARTED};
 pub(crate) use job::{BENCH_SPECS, Inject, JOB, Job, WORKER};
 pub(crate) use key::{Going, Out, fresh_key, key};
 #[cfg(feature = "mlx")]
-pub(crate) use launch::launch;
+pub(crate) use launch::{launch, launch_watched};
 pub(crate) use locate::{Closer, Culprit, Finding};
+pub(crate) use mutations::{Mutation, Mutations, Noticed, Score, Step, Steps};
 pub(crate) use obstacle::{Obstacle, look_at_fixtures};
 #[cfg(feature = "mlx")]
 pub(crate) use port::Port;

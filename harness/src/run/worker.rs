@@ -18,6 +18,7 @@ use super::environment::{ENVIRONMENT, Environment};
 use super::folder::{Audit, End, Folder, Line};
 use super::job::{Inject, JOB, Job};
 use super::mlx;
+use super::mutator::mutate;
 use super::observer::Observer;
 use super::port::{Port, PortResult, Run};
 use super::random::{draws, forget_draws};
@@ -62,6 +63,9 @@ fn run(path: &Path, ports: &BTreeMap<String, Port>) -> Result<(), String> {
     let alterations = Alterations::default();
     let run = Run::new(Rc::clone(&spec), fixtures.clone(), clock.clone(), alterations.clone());
     let run = run.map_err(|error| error_chain(&error))?;
+    if job.mutate.is_some() {
+        return mutate(&job, &spec, fixtures.as_ref(), || port(&run));
+    }
     let watch = |job: &Job| {
         let (spec, fixtures) = (Rc::clone(&spec), fixtures.clone());
         Observer::start(job, spec, fixtures, clock.clone(), alterations.clone())

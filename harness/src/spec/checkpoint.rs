@@ -144,39 +144,16 @@ fn squeeze(squeeze: &Maybe<Vec<At<u32>>>, reader: &mut Reader<'_>) -> Vec<usize>
     axes
 }
 
-/// `n c h w -> n h w c` as the golden's axis for each of the port's.
+/// The layout of a checkpoint, or `None` when there is none or it is wrong, which has then been noted.
 fn layout(file: &CheckpointFile, reader: &mut Reader<'_>) -> Option<Vec<usize>> {
     let at = file.layout.get()?;
-    let mut wrong = |message: String, allowed: &str| {
-        reader.problem(&at.place, message, allowed);
-        None
-    };
-    let Some((golden, port)) = at.value.split_once("->") else {
-        let message = format!("layout {} has no arrow", quoted(&at.value));
-        return wrong(message, "expected the golden's axes and the port's, as in `n c h w -> n h w c`");
-    };
-    let golden: Vec<&str> = golden.split_whitespace().collect();
-    let port: Vec<&str> = port.split_whitespace().collect();
-    if golden.len() > bounds::RANK || port.len() > bounds::RANK {
-        return wrong(format!("layout has more than {} axes", bounds::RANK), "");
-    }
-    for (side, axes) in [("golden", &golden), ("port", &port)] {
-        if let Some(twice) = axes.iter().enumerate().find(|(at, axis)| axes[..*at].contains(axis)) {
-            let message = format!("axis {} is twice on the {side}'s side", quoted(twice.1));
-            return wrong(message, "expected each axis once on each side");
+    let order = match parse_layout(&at.value) {
+        Ok(order) => order,
+        Err((message, allowed)) => {
+            reader.problem(&at.place, message, allowed);
+            return None;
         }
-    }
-    for (side, axes, other) in [("port", &golden, &port), ("golden", &port, &golden)] {
-        if let Some(axis) = axes.iter().find(|axis| !other.contains(axis)) {
-            let message = format!("axis {} is not on the {side}'s side", quoted(axis));
-            return wrong(message, "expected the same axes on both sides; `squeeze` drops axes of length 1");
-        }
-    }
-    let order: Vec<usize> =
-        port.iter().filter_map(|axis| golden.iter().position(|golden| golden == axis)).collect();
-    if order.iter().copied().eq(0..order.len()) {
-        return wrong(format!("layout {} changes nothing", quoted(&at.value)), "leave it out");
-    }
+    };
     if let Some(shape) = file.shape.get()
         && shape.value.len() != order.len()
     {
@@ -185,6 +162,37 @@ fn layout(file: &CheckpointFile, reader: &mut Reader<'_>) -> Option<Vec<usize>> 
         reader.problems.push(problem);
     }
     Some(order)
+}
+
+/// `n c h w -> n h w c` as the golden's axis for each of the port's; else what was found, and what is allowed.
+pub(crate) fn parse_layout(text: &str) -> Result<Vec<usize>, (String, &'static str)> {
+    let Some((golden, port)) = text.split_once("->") else {
+        let message = format!("layout {} has no arrow", quoted(text));
+        return Err((message, "expected the golden's axes and the port's, as in `n c h w -> n h w c`"));
+    };
+    let golden: Vec<&str> = golden.split_whitespace().collect();
+    let port: Vec<&str> = port.split_whitespace().collect();
+    if golden.len() > bounds::RANK || port.len() > bounds::RANK {
+        return Err((format!("layout has more than {} axes", bounds::RANK), ""));
+    }
+    for (side, axes) in [("golden", &golden), ("port", &port)] {
+        if let Some(twice) = axes.iter().enumerate().find(|(at, axis)| axes[..*at].contains(axis)) {
+            let message = format!("axis {} is twice on the {side}'s side", quoted(twice.1));
+            return Err((message, "expected each axis once on each side"));
+        }
+    }
+    for (side, axes, other) in [("port", &golden, &port), ("golden", &port, &golden)] {
+        if let Some(axis) = axes.iter().find(|axis| !other.contains(axis)) {
+            let message = format!("axis {} is not on the {side}'s side", quoted(axis));
+            return Err((message, "expected the same axes on both sides; `squeeze` drops axes of length 1"));
+        }
+    }
+    let order: Vec<usize> =
+        port.iter().filter_map(|axis| golden.iter().position(|golden| golden == axis)).collect();
+    if order.iter().copied().eq(0..order.len()) {
+        return Err((format!("layout {} changes nothing", quoted(text)), "leave it out"));
+    }
+    Ok(order)
 }
 
 /// What is done to a golden makes sense only where there is one.

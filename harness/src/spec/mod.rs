@@ -29,6 +29,7 @@ mod words;
 mod yaml;
 
 pub use check::parse_spec;
+pub(crate) use checkpoint::parse_layout;
 pub use expand::RESERVED;
 pub use load::Specs;
 pub(crate) use model::hit_name;

@@ -156,6 +156,7 @@ impl Case {
                 until: self.wanted.get().cloned().filter(|_| !self.home.shared),
                 inject: self.inject.clone(),
                 times: self.home.times,
+                mutate: None,
             };
             // What an earlier attempt left, or an earlier run of the same name, is not ours.
             folder.clear()?;

@@ -1,6 +1,7 @@
 //! Specs become tests: one libtest-mimic trial a checkpoint, known before anything runs.
 
 mod case;
+mod mutate;
 mod settings;
 mod stats;
 mod tell;
@@ -93,7 +94,8 @@ impl Suite {
 
     /// Runs as libtest would, with its arguments and its exit codes: 0 when all passed, 101 when any failed.
     ///
-    /// When the process was started as a worker, it runs that one spec instead, or looks at one snapshot.
+    /// When the process was started as a worker, it runs that one spec instead, or looks at one snapshot. With
+    /// `PARITY_MUTATE` it plants faults in the spec that is named there, and runs no test.
     pub fn main(mut self) -> ExitCode {
         if self.is_bench {
             let Some(specs) = std::env::var_os(BENCH_SPECS) else {
@@ -102,10 +104,15 @@ impl Suite {
             };
             self.spec_root = PathBuf::from(specs);
         }
-        match (std::env::var_os(WORKER), std::env::var_os(stats::SNAPSHOT)) {
-            (Some(job), _) => work(Path::new(&job), &self.ports),
-            (None, Some(folder)) => stats::work(Path::new(&folder)),
-            (None, None) => trials::run(&self, &Arguments::from_args()),
+        if let Some(job) = std::env::var_os(WORKER) {
+            return work(Path::new(&job), &self.ports);
+        }
+        if let Some(folder) = std::env::var_os(stats::SNAPSHOT) {
+            return stats::work(Path::new(&folder));
+        }
+        match std::env::var(mutate::MUTATE) {
+            Ok(spec) if !spec.is_empty() => mutate::run(&self, &spec),
+            _ => trials::run(&self, &Arguments::from_args()),
         }
     }
 }

@@ -15,6 +15,7 @@ const KNOWN: &[(&str, &str)] = &[
     ("PARITY_PYTHON", "which Python is used"),
     ("PARITY_LOCALISE", "injects every golden: verdicts are those of single stages"),
     ("PARITY_INJECT", "injects goldens: verdicts after them are not the port's own"),
+    ("PARITY_MUTATE", "plants faults in that spec in place of running any test"),
     ("PARITY_TIMES", "runs ports again for their times"),
     ("PARITY_RUN", "what the run's folder is called"),
     ("PARITY_SIZE_WARN", "when the size of fixtures and runs is warned of"),

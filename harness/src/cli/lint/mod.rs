@@ -1,10 +1,19 @@
-//! `cargo xtask lint`: whether specs, policies, the schema and fixtures are right, without running anything.
+//! `cargo xtask lint`: whether specs, policies, the schema and fixtures are right, without running anything; which gates
+//! the newest run shows to be far too loose; and what a change loosens.
+
+mod base;
+mod finding;
+mod git;
+mod loosened;
+mod slack;
 
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use thiserror::Error;
+
+use finding::Finding;
 
 use super::{CliError, Project, say};
 use crate::atomic::write_atomically;
@@ -17,18 +26,39 @@ use crate::spec::{Requirement, SCHEMA, Spec, Specs, list::counted, schema_text};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     cargo xtask lint                    check every spec, the policies, the schema and the fixtures\n  \
-    cargo xtask lint --write-schema     bring schema.json up to date first\n\n\
-    Exits with 1 when there is a problem, 0 otherwise.")]
+    cargo xtask lint --write-schema     bring schema.json up to date first\n  \
+    cargo xtask parity; cargo xtask lint --strict\n                                      \
+    also fail where a gate is over 50 times what the run used\n  \
+    cargo xtask lint --base origin/main\n                                      \
+    also what this branch loosens, and goldens that change with port code\n\n\
+    Exits with 1 when there is an error, with `--strict` also when there is a warning, 0 otherwise.")]
 pub(crate) struct Arguments {
     /// Write schema.json anew before checking
     #[arg(long)]
     write_schema: bool,
+    /// Hold specs, policies and goldens against this commit: a loosened gate is a warning, with port code an error
+    #[arg(long, value_name = "REF")]
+    base: Option<String>,
+    /// Fail on warnings too
+    #[arg(long)]
+    strict: bool,
 }
 
 #[derive(Debug, Error)]
 pub(crate) enum LintError {
     #[error("cannot write `{}`", .path.display())]
     Write { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Git(#[from] git::GitError),
+}
+
+impl LintError {
+    pub(crate) fn next(&self) -> Option<String> {
+        match self {
+            Self::Write { .. } => None,
+            Self::Git(error) => error.next(),
+        }
+    }
 }
 
 /// Checks everything, shows all problems on stdout, and ends with how much was looked at.
@@ -45,10 +75,23 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
         root: project.root().to_owned(),
         fixture_root: project.fixture_root(),
         checksums: Out::of(project.root()).checksums(),
+        run: Out::of(project.root()).run("latest"),
         colour: io::stdout().is_terminal(),
     };
-    let (text, right) = lint(&linted);
-    say(&text);
+    let (mut found, note) = lint(&linted);
+    if let Some(reference) = &arguments.base {
+        let roots = base::Roots {
+            root: &linted.root,
+            spec_root: &linted.spec_root,
+            fixture_root: &linted.fixture_root,
+        };
+        for finding in base::since(reference, &roots, &linted.specs).map_err(LintError::from)? {
+            found.add(&finding, linted.colour);
+        }
+    }
+    say(&found.text(&linted.specs));
+    eprintln!("{note}");
+    let right = found.wrong.is_empty() && (found.warnings.is_empty() || !arguments.strict);
     Ok(if right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -60,7 +103,43 @@ struct Linted {
     fixture_root: PathBuf,
     /// Where checksums are remembered.
     checksums: PathBuf,
+    /// The newest run.
+    run: PathBuf,
     colour: bool,
+}
+
+/// What was found, as people read it, an entry a thing.
+#[derive(Debug, Default)]
+struct Found {
+    wrong: Vec<String>,
+    warnings: Vec<String>,
+}
+
+impl Found {
+    fn add(&mut self, finding: &Finding, colour: bool) {
+        let list = if finding.is_error { &mut self.wrong } else { &mut self.warnings };
+        list.push(finding.render(colour));
+    }
+
+    /// Everything, with how much was looked at in the last line.
+    fn text(&self, specs: &Specs) -> String {
+        let mut summary = format!(
+            "{}, {} and {} can be read, {} {} wrong",
+            counted(specs.specs.len(), "spec"),
+            counted(specs.specs.iter().map(|spec| spec.checkpoints.len()).sum(), "checkpoint"),
+            match specs.policies.named.len() {
+                1 => "1 policy".to_owned(),
+                count => format!("{count} policies"),
+            },
+            counted(self.wrong.len(), "thing"),
+            if self.wrong.len() == 1 { "is" } else { "are" },
+        );
+        if !self.warnings.is_empty() {
+            summary += &format!(", {}", counted(self.warnings.len(), "warning"));
+        }
+        let parts: Vec<&str> = self.wrong.iter().chain(&self.warnings).map(String::as_str).collect();
+        [&parts[..], &[&summary]].concat().join("\n\n") + "\n"
+    }
 }
 
 /// One subject: it adds what is wrong, as people read it, an entry a file.
@@ -69,27 +148,35 @@ type Check = fn(&Linted, &mut Vec<String>);
 /// The subjects, in the order shown.
 const CHECKS: [Check; 3] = [check_specs, check_schema, check_fixtures];
 
-fn lint(linted: &Linted) -> (String, bool) {
-    let mut wrong = Vec::new();
+/// What there is to say without a commit to hold it against, and a line on what gates were held against.
+fn lint(linted: &Linted) -> (Found, String) {
+    let mut found = Found::default();
     for check in CHECKS {
-        check(linted, &mut wrong);
+        check(linted, &mut found.wrong);
     }
-    let specs = &linted.specs.specs;
-    let summary = format!(
-        "{}, {} and {} can be read, {} {} wrong",
-        counted(specs.len(), "spec"),
-        counted(specs.iter().map(|spec| spec.checkpoints.len()).sum(), "checkpoint"),
-        if linted.specs.policies.named.len() == 1 {
-            "1 policy".to_owned()
-        } else {
-            format!("{} policies", linted.specs.policies.named.len())
-        },
-        counted(wrong.len(), "thing"),
-        if wrong.len() == 1 { "is" } else { "are" },
-    );
-    let right = wrong.is_empty();
-    wrong.push(summary);
-    (wrong.join("\n\n") + "\n", right)
+    let note = check_slack(linted, &mut found);
+    (found, note)
+}
+
+/// Holds every gate against what the newest run used of it, and says how many.
+fn check_slack(linted: &Linted, found: &mut Found) -> String {
+    let how = "`cargo xtask parity` makes one";
+    let Ok(run) = linted.run.canonicalize() else {
+        return format!("note: no run to hold gates against, so loose ones are not seen; {how}");
+    };
+    let mut lines = 0;
+    for spec in &linted.specs.specs {
+        let (slack, told) = slack::slack(spec, &linted.specs.policies, &run);
+        slack.iter().for_each(|finding| found.add(finding, linted.colour));
+        lines += told;
+    }
+    let name = run.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    match lines {
+        0 => format!(
+            "note: run `{name}` met no checkpoint as the specs have it now, so loose gates are not seen; {how}"
+        ),
+        _ => format!("note: the gates of {} were held against run `{name}`", counted(lines, "line")),
+    }
 }
 
 fn check_specs(linted: &Linted, wrong: &mut Vec<String>) {
@@ -176,14 +263,18 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         }
-        let (text, right) = lint(&Linted {
+        let linted = Linted {
             specs: Specs::load(root.path()),
             spec_root: root.path().to_owned(),
             root: root.path().to_owned(),
             fixture_root: root.path().join("fixtures"),
             checksums: root.path().join("checksums.json"),
+            run: root.path().join("runs/latest"),
             colour: false,
-        });
+        };
+        let (found, note) = lint(&linted);
+        assert!(note.starts_with("note: no run to hold gates against"), "{note}");
+        let (text, right) = (found.text(&linted.specs), found.wrong.is_empty());
         (text.replace(&root.path().display().to_string(), "ROOT"), right)
     }
 

@@ -1,0 +1,163 @@
+//! `lint --base`: what a change loosens, and goldens that it moves together with the code they judge.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::path::Path;
+
+use super::finding::{Finding, some_of};
+use super::git::{Change, Commit, Git, GitError};
+use super::loosened::{Loosened, loosened};
+use crate::golden::{MANIFEST, Manifest};
+use crate::spec::Specs;
+use crate::tensor::EXTENSIONS;
+
+/// Where what is held against a commit lies now.
+pub(super) struct Roots<'a> {
+    pub(super) root: &'a Path,
+    pub(super) spec_root: &'a Path,
+    pub(super) fixture_root: &'a Path,
+}
+
+/// What the change since `reference` loosens or moves: an error where port code changes with it.
+pub(super) fn since(reference: &str, roots: &Roots<'_>, now: &Specs) -> Result<Vec<Finding>, GitError> {
+    let git = Git::of(roots.root)?;
+    let base = git.base(reference)?;
+    let commits = git.since(&base)?;
+    let own = [roots.spec_root, roots.fixture_root].map(|folder| git.inside(folder));
+    let is_port = |change: &Change| {
+        let within =
+            |folder: &Option<String>| folder.as_ref().is_some_and(|folder| below(&change.path, folder));
+        change.path.ends_with(".rs") && !own.iter().any(within)
+    };
+    let port: BTreeSet<&str> = commits
+        .iter()
+        .flat_map(|commit| commit.changes.iter().filter(|change| is_port(change)))
+        .map(|change| change.path.as_str())
+        .collect();
+    let port: Vec<&str> = port.into_iter().collect();
+    let Some(folder) = &own[0] else {
+        let (specs, top) = (roots.spec_root.to_owned(), git.top().to_owned());
+        return Err(GitError::Outside { specs, top });
+    };
+    let kept = tempfile::tempdir().map_err(|source| GitError::Keep { source })?;
+    keep(&git, &base, folder, kept.path())?;
+    let before = Specs::load(kept.path());
+    let mut found = unreadable(reference, &before, now, kept.path(), roots.spec_root);
+    found.extend(loosened(&before, now).into_iter().map(|one| told(one, &port)));
+    if let Some(folder) = &own[1] {
+        for commit in &commits {
+            let port: Vec<&str> =
+                commit.changes.iter().filter(|one| is_port(one)).map(|one| one.path.as_str()).collect();
+            if !port.is_empty() {
+                found.extend(moved(&git, commit, folder, &port));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// What is loosened, as an error where any of the port's files changes with it.
+fn told(loosened: Loosened, port: &[&str]) -> Finding {
+    let alone = port.is_empty();
+    let what = if loosened.is_tolerance { "loosens a tolerance" } else { "loosens a check" };
+    let together = if alone { "" } else { " together with port code" };
+    let help = match alone {
+        true => "say why it has to be so loose in `why`, and in the changelog",
+        false => "loosen it in a change of its own, away from the code that it would excuse",
+    };
+    Finding {
+        is_error: !alone,
+        message: format!("{what}{together}: {}", loosened.what),
+        path: loosened.path,
+        line: loosened.line,
+        notes: (!alone).then(|| format!("the same change touches {}", some_of(port))).into_iter().collect(),
+        help: Some(help.to_owned()),
+    }
+}
+
+fn below(path: &str, folder: &str) -> bool {
+    folder.is_empty() || path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// Puts the spec root of a commit into a folder.
+fn keep(git: &Git, commit: &str, folder: &str, into: &Path) -> Result<(), GitError> {
+    let keep = |source| GitError::Keep { source };
+    for path in
+        git.files(commit, folder)?.iter().filter(|path| path.ends_with(".yaml") && below(path, folder))
+    {
+        let Some(bytes) = git.show(commit, path) else { continue };
+        let copy = into.join(path[folder.len()..].trim_start_matches('/'));
+        copy.parent().map_or(Ok(()), std::fs::create_dir_all).map_err(keep)?;
+        std::fs::write(copy, bytes).map_err(keep)?;
+    }
+    Ok(())
+}
+
+/// Specs that can be read now and could not be then: nothing is known of what they asked.
+fn unreadable(reference: &str, before: &Specs, now: &Specs, kept: &Path, spec_root: &Path) -> Vec<Finding> {
+    let still = |id: &str| id == "policies" || now.specs.iter().any(|spec| spec.id == id);
+    let broken = before.broken.iter().filter(|error| still(&error.id));
+    broken
+        .map(|error| Finding {
+            is_error: false,
+            message: format!(
+                "`{}` cannot be read as it is at `{reference}`, and was not compared with it",
+                error.id
+            ),
+            path: error
+                .path
+                .strip_prefix(kept)
+                .map_or_else(|_| error.path.clone(), |path| spec_root.join(path)),
+            line: None,
+            notes: error.problems.first().map(|problem| format!("there, {problem}")).into_iter().collect(),
+            help: None,
+        })
+        .collect()
+}
+
+/// The sets whose tensors one commit changes or drops; what it only adds moves nothing.
+fn moved(git: &Git, commit: &Commit, folder: &str, port: &[&str]) -> Vec<Finding> {
+    let mut sets: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for Change { status, path } in &commit.changes {
+        let (set, file) = path.rsplit_once('/').unwrap_or(("", path));
+        let is_tensors = EXTENSIONS.iter().any(|extension| file.ends_with(&format!(".{extension}")));
+        if *status != 'A' && below(path, folder) && (is_tensors || file == MANIFEST) {
+            sets.entry(set).or_default().push(path);
+        }
+    }
+    let mut found = Vec::new();
+    for (set, files) in sets {
+        let manifest = format!("{set}/{MANIFEST}");
+        // A manifest tells single tensors apart: a file that only got more of them has moved none.
+        let told =
+            files.contains(&manifest.as_str()).then(|| other_tensors(git, commit, &manifest)).flatten();
+        let what = match told {
+            Some(tensors) if tensors.is_empty() => continue,
+            Some(tensors) => some_of(&tensors),
+            None => some_of(&files),
+        };
+        found.push(Finding {
+            is_error: true,
+            message: format!("goldens change together with port code in {}: {what}", git.name(commit)),
+            path: git.path(&manifest),
+            line: None,
+            notes: vec![format!("it also touches {}", some_of(port))],
+            help: Some(
+                "make goldens anew in a commit of its own, away from the code that they judge".to_owned(),
+            ),
+        });
+    }
+    found
+}
+
+/// The tensors that are others in a commit than before it, or gone; nothing where a manifest cannot be read.
+fn other_tensors(git: &Git, commit: &Commit, manifest: &str) -> Option<Vec<String>> {
+    let (before, now) = match &commit.id {
+        Some(id) => (git.show(&format!("{id}^"), manifest)?, git.show(id, manifest)),
+        None => (git.show("HEAD", manifest)?, std::fs::read(git.path(manifest)).ok()),
+    };
+    let before = Manifest::parse(&before).ok()?;
+    let now = now.map_or(Some(Vec::new()), |now| Manifest::parse(&now).ok().map(|now| now.tensors))?;
+    let now: HashSet<_> = now.iter().map(|one| (one.role, &one.name, &one.sha256)).collect();
+    let others = before.tensors.iter().filter(|one| !now.contains(&(one.role, &one.name, &one.sha256)));
+    Some(others.map(|one| one.name.clone()).collect())
+}

@@ -1,0 +1,292 @@
+//! What `cargo xtask diff` says: the real command line on files and folders of tensors.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use mlx_parity::record::Record;
+use mlx_parity::tensor::{Dtype, TensorView, write_npy};
+
+/// A folder with tensors in it.
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, file: &str) -> PathBuf {
+        let path = self.0.path().join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        path
+    }
+
+    fn npy(&self, file: &str, shape: &[usize], values: &[f32]) {
+        let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+        write_npy(self.path(file), &TensorView::new(Dtype::Float32, shape, &bytes).unwrap()).unwrap();
+    }
+
+    fn npy64(&self, file: &str, values: &[f64]) {
+        let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+        let view = TensorView::new(Dtype::Float64, &[values.len()], &bytes).unwrap();
+        write_npy(self.path(file), &view).unwrap();
+    }
+
+    /// A safetensors file of float32 vectors.
+    fn safetensors(&self, file: &str, metadata: &str, tensors: &[(&str, &[f32])]) {
+        let (mut entries, mut data) = (Vec::new(), Vec::new());
+        if !metadata.is_empty() {
+            entries.push(format!("\"__metadata__\":{metadata}"));
+        }
+        for (name, values) in tensors {
+            let start = data.len();
+            data.extend(values.iter().flat_map(|x| x.to_le_bytes()));
+            let (count, end) = (values.len(), data.len());
+            entries.push(format!(
+                r#""{name}":{{"dtype":"F32","shape":[{count}],"data_offsets":[{start},{end}]}}"#
+            ));
+        }
+        let header = format!("{{{}}}", entries.join(","));
+        let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &data].concat();
+        fs::write(self.path(file), bytes).unwrap();
+    }
+
+    /// The command in this folder, with this repository as the project.
+    fn diff(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
+        command.arg("diff").args(arguments).current_dir(self.0.path());
+        command.env("CARGO_MANIFEST_DIR", env!("CARGO_MANIFEST_DIR")).output().unwrap()
+    }
+}
+
+#[track_caller]
+fn check(output: Output, code: i32, words: &[&str]) -> String {
+    let said = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    for word in words {
+        assert!(said.contains(word), "does not say `{word}`:\n{said}");
+    }
+    said
+}
+
+#[test]
+fn two_files_are_compared_in_order_with_the_first_divergence_marked() {
+    let folder = Folder::new();
+    folder.safetensors("a.safetensors", "", &[("b.10", &[1., 2.]), ("b.9", &[3., 4.]), ("norm", &[5.])]);
+    folder.safetensors("b.safetensors", "", &[("norm", &[5.]), ("b.9", &[3., 4.1]), ("b.10", &[1., 2.5])]);
+    let said = check(
+        folder.diff(&["a.safetensors", "b.safetensors", "--json", "out.jsonl"]),
+        1,
+        &[
+            "A      a.safetensors  3 tensors\nB      b.safetensors  3 tensors\n",
+            "gate   by dtype, as torch.testing has them",
+            "order  names, numbers by value",
+            "<- first divergence, nothing before it is green",
+            "b.9: value differs\n  tensor   float32 [2]\n  worst    [1]: expected 4, actual 4.1, off by 1.00e-1",
+            "outside  1 of 2 elements; atol 1e-5, rtol 1.3e-6\n",
+            "\n1 agree, 2 differ, 0 only in A, 0 only in B\n",
+        ],
+    );
+    assert!(!said.contains('\x1b'), "{said}");
+    let order: Vec<usize> = ["  value     b.9 ", "  value     b.10 ", "  ok        norm "]
+        .iter()
+        .map(|row| said.find(row).unwrap_or_else(|| panic!("{row}: {said}")))
+        .collect();
+    assert!(order.is_sorted(), "{said}");
+    let lines = fs::read_to_string(folder.path("out.jsonl")).unwrap();
+    let records: Vec<Record> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(records.len(), 3);
+    assert_eq!((records[0].spec.as_str(), records[0].checkpoint.as_str()), ("diff", "b.9"));
+    check(
+        folder.diff(&["a.safetensors", "a.safetensors"]),
+        0,
+        &["3 agree, 0 differ, 0 only in A, 0 only in B\n"],
+    );
+}
+
+#[test]
+fn the_order_can_be_told() {
+    let folder = Folder::new();
+    let tensors: &[(&str, &[f32])] = &[("first", &[1.]), ("second", &[2.]), ("a_third", &[3.])];
+    let metadata = r#"{"order":"[\"second\",\"first\"]"}"#;
+    folder.safetensors("a.safetensors", metadata, tensors);
+    folder.safetensors("b.safetensors", "", &[("first", &[9.]), ("second", &[9.]), ("a_third", &[9.])]);
+    check(
+        folder.diff(&["a.safetensors", "b.safetensors"]),
+        1,
+        &["order  `order` in the file's metadata", "\nsecond: value differs"],
+    );
+    fs::write(folder.path("order.txt"), "first\n\nsecond\n").unwrap();
+    check(
+        folder.diff(&["a.safetensors", "b.safetensors", "--order", "order.txt"]),
+        1,
+        &["order  `order.txt`", "\nfirst: value differs"],
+    );
+    fs::write(folder.path("order.txt"), "nothing\n").unwrap();
+    check(
+        folder.diff(&["a.safetensors", "b.safetensors", "--order", "order.txt"]),
+        1,
+        &["error: none of the names in `order.txt` is in `a.safetensors`"],
+    );
+    folder.safetensors("a.safetensors", r#"{"order":"first"}"#, tensors);
+    check(
+        folder.diff(&["a.safetensors", "b.safetensors"]),
+        1,
+        &["error: `order` in the metadata of `a.safetensors`"],
+    );
+}
+
+#[test]
+fn names_are_matched_by_rules_and_nearness_and_the_rest_is_red() {
+    let folder = Folder::new();
+    folder.npy("a/blocks/0/out.npy", &[1], &[1.]);
+    folder.npy("a/nrom.npy", &[1], &[2.]);
+    folder.npy("a/lonely.npy", &[2], &[3., 3.]);
+    folder.npy("b/layers.0.out.npy", &[1], &[1.]);
+    folder.npy("b/norm.npy", &[1], &[2.]);
+    let sides = ["a", "b", "--rename", "blocks=layers"];
+    check(
+        folder.diff(&sides),
+        1,
+        &[
+            "is `layers.0.out` in B\n",
+            "is `norm` in B, by a near name\n",
+            "  only in A lonely\n",
+            "2 agree, 0 differ, 1 only in A, 0 only in B\n",
+        ],
+    );
+    check(folder.diff(&[&sides[..], &["--ignore-extra"]].concat()), 0, &["1 only in A"]);
+    check(
+        folder.diff(&[&sides[..], &["--exact-names"]].concat()),
+        1,
+        &["only in A nrom", "only in B norm", "1 agree, 0 differ, 2 only in A, 1 only in B"],
+    );
+    check(folder.diff(&["a", "b", "--rename", "^nrom$=norm", "--ignore-extra"]), 0, &["is `norm` in B\n"]);
+    folder.npy("c/elsewhere.npy", &[3], &[0.; 3]);
+    check(folder.diff(&["a", "c", "--ignore-extra"]), 1, &["0 agree, 0 differ, 3 only in A, 1 only in B"]);
+}
+
+#[test]
+fn two_lone_tensors_are_a_pair_and_layouts_and_casts_are_told() {
+    let folder = Folder::new();
+    folder.npy("x.npy", &[2, 3], &[0., 1., 2., 3., 4., 5.]);
+    folder.npy("y.npy", &[3, 2], &[0., 3., 1., 4., 2., 5.]);
+    check(
+        folder.diff(&["x.npy", "y.npy"]),
+        1,
+        &["x: shape differs\n", "expected shape [2, 3], actual [3, 2]"],
+    );
+    check(folder.diff(&["x.npy", "y.npy", "--layout", "a b -> b a"]), 0, &["is `y` in B", "1 agree"]);
+    check(folder.diff(&["x.npy", "y.npy", "--layout", "a b"]), 1, &["error: layout `a b` has no arrow"]);
+    folder.npy64("wide.npy", &[1.0, 2.0 + 1e-9]);
+    folder.npy("narrow.npy", &[2], &[1., 2.]);
+    check(
+        folder.diff(&["wide.npy", "narrow.npy"]),
+        1,
+        &["wide: dtype differs", "expected float64, actual float32"],
+    );
+    check(folder.diff(&["wide.npy", "narrow.npy", "--cast", "float32"]), 0, &["1 agree"]);
+    check(folder.diff(&["wide.npy", "narrow.npy", "--cast", "float8"]), 2, &["expected one of bool, uint8"]);
+    check(
+        folder.diff(&["wide.npy", "narrow.npy", "--cast", "complex64"]),
+        1,
+        &["`wide` of A cannot be cast"],
+    );
+}
+
+#[test]
+fn gates_come_from_numbers_policies_and_floors() {
+    let folder = Folder::new();
+    let base = [1f32, 2., 3., 4.];
+    folder.npy("a/x.npy", &[4], &base);
+    folder.npy("near/x.npy", &[4], &base.map(|x| x + 1e-6));
+    folder.npy("far/x.npy", &[4], &base.map(|x| x + 1e-4));
+    folder.npy64("truth/x.npy", &base.map(|x| f64::from(x) + 3e-7));
+    let words = ["gate   atol 1e-3, rtol 0e0", "1 agree"];
+    check(folder.diff(&["a", "far", "--rtol", "0", "--atol", "1e-3"]), 0, &words);
+    check(folder.diff(&["a", "far", "--rtol", "0"]), 2, &["--atol"]);
+    check(folder.diff(&["a", "far", "--rtol", "-1", "--atol", "0"]), 2, &[]);
+    check(
+        folder.diff(&["a", "far", "--policy", "fp16"]),
+        0,
+        &["gate   policy `fp16` (atol 1e-2, rtol 1e-2)"],
+    );
+    check(
+        folder.diff(&["a", "far", "--policy", "fp61"]),
+        1,
+        &["error: there is no policy `fp61`", "did you mean `fp16`"],
+    );
+    let words = ["gate   noise 8, by the distance of A from `truth`", "3.18x"];
+    check(folder.diff(&["a", "near", "--noise", "truth"]), 0, &words);
+    check(folder.diff(&["a", "far", "--noise", "truth"]), 1, &["x: value differs", "floor    rms "]);
+    check(folder.diff(&["a", "near", "--noise", "truth", "--times", "2"]), 1, &["noise 2"]);
+    check(
+        folder.diff(&["a", "near", "--noise", "far"]),
+        1,
+        &["error: no floor for `x`", "where float64 of that shape"],
+    );
+    folder.npy64("other/y.npy", &[1.0]);
+    check(
+        folder.diff(&["a", "near", "--noise", "other"]),
+        1,
+        &["error: `other` has no tensor `x` to take a floor from"],
+    );
+}
+
+#[test]
+fn nan_agrees_with_nan_only_when_told() {
+    let folder = Folder::new();
+    folder.npy("a.npy", &[2], &[1., f32::NAN]);
+    check(folder.diff(&["a.npy", "a.npy"]), 1, &["a: NaN or infinity differs\n"]);
+    check(folder.diff(&["a.npy", "a.npy", "--nan-equal"]), 0, &["1 agree"]);
+}
+
+#[test]
+fn a_fixture_set_brings_its_order_and_its_floors() {
+    let folder = Folder::new();
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let set = repository.join("fixtures/gated_mlp/block");
+    let (set, goldens) = (set.to_str().unwrap(), set.join("goldens.safetensors"));
+    let said = check(
+        folder.diff(&[set, goldens.to_str().unwrap(), "--noise", set]),
+        0,
+        &["fixture set, 3 goldens", "order  the manifest's sequence", "by the floors of", "3 agree"],
+    );
+    let order: Vec<usize> = ["ok        norm", "ok        gated", "ok        out"]
+        .iter()
+        .map(|row| said.find(row).unwrap())
+        .collect();
+    assert!(order.is_sorted(), "{said}");
+}
+
+#[test]
+fn what_cannot_be_read_is_one_clear_error() {
+    let folder = Folder::new();
+    folder.npy("a.npy", &[1], &[1.]);
+    fs::write(folder.path("a.bin"), b"").unwrap();
+    fs::write(folder.path("broken.npz"), b"PK rubbish").unwrap();
+    fs::create_dir(folder.path("empty")).unwrap();
+    let header = r#"{"x":{"dtype":"F8_E4M3","shape":[1],"data_offsets":[0,1]}}"#;
+    let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[0]].concat();
+    fs::write(folder.path("eight.safetensors"), bytes).unwrap();
+    for (side, words) in [
+        ("none.npy", "error: there is no file or folder `none.npy`\n"),
+        ("a.bin", "error: `a.bin` is not known as a tensor file"),
+        ("broken.npz", "error: `broken.npz`"),
+        ("empty", "error: `empty` holds no tensors"),
+        ("eight.safetensors", "error: tensor `x` of `eight.safetensors` holds 8-bit floats"),
+    ] {
+        let said = check(folder.diff(&["a.npy", side]), 1, &[words]);
+        assert_eq!(said.matches("error").count(), 1, "{said}");
+    }
+    check(folder.diff(&["a.npy", "a.npy", "--rename", "x"]), 1, &["error: `--rename x` is no rule"]);
+    folder.npy("twice/x/y.npy", &[1], &[1.]);
+    folder.npy("twice/x.y.npy", &[1], &[1.]);
+    check(folder.diff(&["twice", "a.npy"]), 1, &["both have the tensor `x.y`"]);
+    check(
+        folder.diff(&["a.npy", "a.npy", "--json", "no/where.jsonl"]),
+        1,
+        &["error: cannot write `no/where.jsonl`"],
+    );
+}

@@ -1,0 +1,211 @@
+//! What `cargo xtask lint` says of gates once the suite has run: the real command line on runs that were left by hand.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use mlx_parity::compare::{Floor, Gate, Rule, compare};
+use mlx_parity::record::{Record, SCHEMA, Verdict};
+use mlx_parity::tensor::{Dtype, TensorView};
+
+/// A project with the gated MLP in it, whose `norm` has a tolerance, `gated` noise and `out` a policy.
+struct Project(tempfile::TempDir);
+
+const SPEC: &str = "parity-specs/gated_mlp/block.yaml";
+const RUN: &str = "target/parity/runs/one/gated_mlp/block";
+
+impl Project {
+    fn new() -> Self {
+        let project = Self(tempfile::tempdir().unwrap());
+        let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        for file in [
+            "parity-specs/policies.yaml",
+            "parity-specs/schema.json",
+            SPEC,
+            "exporter/references/gated_mlp_block.py",
+            "fixtures/gated_mlp/block/manifest.json",
+            "fixtures/gated_mlp/block/goldens.safetensors",
+            "fixtures/gated_mlp/block/inputs.safetensors",
+            "fixtures/gated_mlp/block/weights.safetensors",
+        ] {
+            project.write(file, &fs::read(repository.join(file)).unwrap());
+        }
+        fs::create_dir(project.0.path().join("xtask")).unwrap();
+        project
+    }
+
+    fn write(&self, file: &str, bytes: &[u8]) {
+        let path = self.0.path().join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+
+    /// Declares these checkpoints, a line each, in place of the spec's own.
+    fn declare(&self, checkpoints: &[&str]) {
+        let text = fs::read_to_string(self.0.path().join(SPEC)).unwrap();
+        let (head, _) = text.split_once("\ncheckpoints:").unwrap();
+        let lines: Vec<String> = checkpoints.iter().map(|one| format!("  - {{{one}}}\n")).collect();
+        self.write(SPEC, format!("{head}\ncheckpoints:\n{}", lines.concat()).as_bytes());
+    }
+
+    /// Leaves a run with these records.
+    fn ran(&self, records: &[Record]) {
+        self.write(&format!("{RUN}/exit.json"), b"\"done\"");
+        let lines: Vec<String> = records
+            .iter()
+            .map(|record| {
+                let line = serde_json::to_string(record).unwrap();
+                line.replacen('{', "{\"kind\":\"checkpoint\",", 1) + "\n"
+            })
+            .collect();
+        self.write(&format!("{RUN}/records.jsonl"), lines.concat().as_bytes());
+        let latest = self.0.path().join("target/parity/runs/latest");
+        let _ = fs::remove_file(&latest);
+        std::os::unix::fs::symlink("one", latest).unwrap();
+    }
+
+    fn lint(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
+        command.arg("lint").args(arguments).env("CARGO_MANIFEST_DIR", self.0.path().join("xtask"));
+        command.env_remove("PARITY_FIXTURES").env_remove("PARITY_OUT").output().unwrap()
+    }
+}
+
+/// A record of `[1, 2, 3]` that is off by so much everywhere, with a floor of its own.
+fn record(checkpoint: &str, gate: Gate, off: f32, floor: f64) -> Record {
+    let bytes =
+        |off: f32| -> Vec<u8> { [1f32, 2., 3.].iter().flat_map(|x| (x + off).to_le_bytes()).collect() };
+    let (expected, actual) = (bytes(0.0), bytes(off));
+    let expected = TensorView::new(Dtype::Float32, &[3], &expected).unwrap();
+    let actual = TensorView::new(Dtype::Float32, &[3], &actual).unwrap();
+    let floor = Floor { max: floor, rms: floor };
+    let rule = Rule { gate: Some(gate.clone()), floor: Some(floor), ..Rule::default() };
+    let outcome = compare(&expected, &actual, &rule);
+    Record {
+        schema: SCHEMA,
+        spec: "gated_mlp/block".to_owned(),
+        checkpoint: checkpoint.to_owned(),
+        hit: 0,
+        sequence: 0,
+        level: 0,
+        stage: None,
+        verdict: Verdict::of(&outcome, true),
+        expected: Some((&expected).into()),
+        actual: Some((&actual).into()),
+        gate: Some(gate),
+        floor: Some(floor),
+        metrics: outcome.metrics,
+        location: None,
+        millis: 0.0,
+        memory: None,
+        image: None,
+        causes: Vec::new(),
+        injected: false,
+    }
+}
+
+fn tolerance(number: f64, policy: Option<&str>) -> Gate {
+    Gate::Tolerance { rtol: number, atol: number, policy: policy.map(str::to_owned) }
+}
+
+#[track_caller]
+fn check(output: Output, code: i32, words: &[&str]) -> String {
+    let said = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    for word in words {
+        assert!(said.contains(word), "does not say `{word}`:\n{said}");
+    }
+    said
+}
+
+const GOLDENS: [&str; 2] =
+    ["name: gated, dtype: float32, noise: 8", "name: out, dtype: float32, policy: fp32"];
+
+#[test]
+fn without_a_run_it_says_so_in_a_line() {
+    let project = Project::new();
+    check(
+        project.lint(&["--strict"]),
+        0,
+        &["0 things are wrong\n", "note: no run to hold gates against", "`cargo xtask parity` makes one"],
+    );
+}
+
+#[test]
+fn a_tolerance_far_beyond_its_use_is_a_warning_with_the_one_to_write() {
+    let project = Project::new();
+    project.declare(&[
+        "name: norm, dtype: float32, rtol: 1e-2, atol: 1e-2, why: tried",
+        GOLDENS[0],
+        GOLDENS[1],
+    ]);
+    project.ran(&[
+        record("norm", tolerance(1e-2, None), 1e-6, 5e-7),
+        record("gated", Gate::Noise { k: 8.0 }, 0.0, 1e-7),
+        record("out", tolerance(1e-5, Some("fp32")), 0.0, 1e-7),
+    ]);
+    let words = [
+        "warning: `norm`: atol 1e-2, rtol 1e-2 allows",
+        "what was used, which is ",
+        "block.yaml:",
+        "- {name: norm, ",
+        "= help: `rtol: 2e-6, atol: 2e-6` would leave 4x, and `noise: 8` holds",
+        "0 things are wrong, 1 warning\n",
+        "note: the gates of 3 lines were held against run `one`",
+    ];
+    let said = check(project.lint(&[]), 0, &words);
+    assert!(!said.contains("`gated`:") && !said.contains("`out`:"), "{said}");
+    check(project.lint(&["--strict"]), 1, &words);
+}
+
+#[test]
+fn what_is_only_moved_should_be_exact() {
+    let project = Project::new();
+    project.declare(&["name: norm, dtype: float32, rtol: 1e-5, atol: 1e-5", GOLDENS[0], GOLDENS[1]]);
+    project.ran(&[record("norm", tolerance(1e-5, None), 0.0, 0.0)]);
+    check(
+        project.lint(&[]),
+        0,
+        &[
+            "warning: `norm`: bit-equal to the golden, under atol 1e-5, rtol 1e-5",
+            "`policy: exact` would hold",
+        ],
+    );
+}
+
+#[test]
+fn a_run_by_another_gate_tells_nothing() {
+    let project = Project::new();
+    project.declare(&[
+        "name: norm, dtype: float32, rtol: 1e-2, atol: 1e-2, why: tried",
+        GOLDENS[0],
+        GOLDENS[1],
+    ]);
+    project.ran(&[record("norm", tolerance(1e-3, None), 1e-6, 1e-7)]);
+    let said = check(
+        project.lint(&["--strict"]),
+        0,
+        &["note: run `one` met no checkpoint as the specs have it now"],
+    );
+    assert!(!said.contains("warning"), "{said}");
+}
+
+#[test]
+fn a_loop_is_slack_only_if_all_of_it_is() {
+    let project = Project::new();
+    // The set has no such goldens, which is wrong too.
+    project.declare(&["name: \"x.{i}\", for: {i: 0..3}, dtype: float32, rtol: 1e-2, atol: 1e-2, why: tried"]);
+    let one = |at: usize, off: f32| record(&format!("x.{at}"), tolerance(1e-2, None), off, 1e-7);
+    project.ran(&[one(0, 1e-6), one(1, 1e-6), one(2, 1e-5)]);
+    let said = check(
+        project.lint(&[]),
+        1,
+        &["warning: `x.0` and 2 others of its line: ", "`rtol: 5e-5, atol: 5e-5`"],
+    );
+    assert_eq!(said.matches("warning:").count(), 1, "{said}");
+    project.ran(&[one(0, 1e-6), one(1, 1e-6), one(2, 1e-3)]);
+    assert!(!check(project.lint(&[]), 1, &[]).contains("warning:"));
+    project.ran(&[one(0, 1e-6), one(1, 1e-6)]);
+    assert!(!check(project.lint(&[]), 1, &[]).contains("warning:"), "a part of a loop tells nothing");
+}
