@@ -15,6 +15,7 @@
 mod ask;
 mod bisect;
 mod cargo;
+mod diagnose;
 mod diff;
 mod doctor;
 mod fault_bench;
@@ -72,6 +73,8 @@ enum Command {
     Report(report::Arguments),
     /// Find the first stage of a spec that is wrong by its own doing
     Bisect(bisect::Arguments),
+    /// Tell what kind of wrong the first wrong stage of each red spec is, or list the kinds
+    Diagnose(diagnose::Arguments),
     /// Plant known faults, and count how many are caught, placed and explained
     FaultBench(fault_bench::Arguments),
     /// Plant faults at a spec's taps, one at a time, and see which checkpoints notice
@@ -112,6 +115,8 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Bisect(#[from] bisect::BisectError),
     #[error(transparent)]
+    Diagnose(#[from] diagnose::DiagnoseError),
+    #[error(transparent)]
     FaultBench(#[from] fault_bench::BenchError),
     #[error(transparent)]
     Mutate(#[from] mutate::MutateError),
@@ -135,6 +140,7 @@ impl CliError {
             Self::Parity(error) => error.next(),
             Self::Report(error) => Some(error.next()),
             Self::Bisect(error) => error.next(),
+            Self::Diagnose(error) => error.next(),
             Self::FaultBench(error) => error.next(),
             Self::Mutate(error) => error.next(),
             Self::Regenerate(error) => error.next(),
@@ -157,6 +163,7 @@ fn run(project: &Project) -> ExitCode {
         Command::Parity(arguments) => parity::run(project, &arguments),
         Command::Report(arguments) => report::run(project, &arguments),
         Command::Bisect(arguments) => bisect::run(project, &arguments),
+        Command::Diagnose(arguments) => diagnose::run(project, &arguments),
         Command::FaultBench(arguments) => fault_bench::run(project, &arguments),
         Command::Mutate(arguments) => mutate::run(project, &arguments),
         Command::Diff(arguments) => diff::run(project, &arguments),

@@ -67,7 +67,7 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
 }
 
 /// The folder of the run with that name, or of the newest.
-fn find(project: &Project, name: Option<&str>) -> Result<PathBuf, RunsError> {
+pub(super) fn find(project: &Project, name: Option<&str>) -> Result<PathBuf, RunsError> {
     let runs = Out::of(project.root()).path().join("runs");
     let name = name.unwrap_or("latest");
     let plain = !name.is_empty() && !name.contains(['/', '\\']) && name != "." && name != "..";

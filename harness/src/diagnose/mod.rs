@@ -40,51 +40,29 @@ const MOST: usize = 3;
 /// An explanation that leaves so much more than another one as good is none.
 const WORSE: f64 = 3.0;
 
-/// A family of explanations.
-struct Family {
-    /// What it looks at, for `cargo xtask diagnose --list`.
-    kinds: &'static [Kind],
-    look: fn(&Looked) -> Vec<Found>,
-}
+/// A family of explanations: those that hold for a failing pair.
+type Family = fn(&Looked) -> Vec<Found>;
 
 /// The families, in rounds: a later one is asked only when no earlier one has an explanation, since what it tells is
 /// less specific.
 const ROUNDS: &[&[Family]] = &[
-    &[Family { kinds: &[Kind::NonFinite, Kind::Subnormal, Kind::Constant], look: finite::look }],
+    &[finite::look],
     &[
-        Family {
-            kinds: &[Kind::AxesPermuted, Kind::UnitAxis, Kind::Flipped, Kind::Regrouped, Kind::MemoryOrder],
-            look: layout::look,
-        },
-        Family { kinds: &[Kind::ChunksSwapped, Kind::Shifted], look: chunks::look },
-        Family { kinds: &[Kind::Sign, Kind::Factor, Kind::Offset, Kind::Affine], look: scale::look },
-        Family {
-            kinds: &[Kind::NotExecuted, Kind::ExecutedTwice, Kind::Crossed, Kind::StridedRead, Kind::Term],
-            look: others::look,
-        },
-        Family { kinds: &[Kind::Activation, Kind::GateSwapped], look: function::look },
-        Family { kinds: &[Kind::NormKind, Kind::NormEps], look: norm::look },
-        Family { kinds: &[Kind::Modulation], look: modulation::look },
-        Family { kinds: &[Kind::SoftmaxScale, Kind::Mask, Kind::UniformAttention], look: attention::look },
-        Family {
-            kinds: &[Kind::RopePairs, Kind::RopeSign, Kind::RopePosition, Kind::RopeBase],
-            look: rope::look,
-        },
-        Family { kinds: &[Kind::Quantisation], look: quantised::look },
-        Family { kinds: &[Kind::Rounded, Kind::Crossed], look: linear::look },
-        Family { kinds: &[Kind::Clamped, Kind::Rounded], look: precision::look },
+        layout::look,
+        chunks::look,
+        scale::look,
+        others::look,
+        function::look,
+        norm::look,
+        modulation::look,
+        attention::look,
+        rope::look,
+        quantised::look,
+        linear::look,
+        precision::look,
     ],
-    &[Family {
-        kinds: &[
-            Kind::ChannelFactor,
-            Kind::ChannelOffset,
-            Kind::TokenFactor,
-            Kind::TokenOffset,
-            Kind::BroadcastAxis,
-        ],
-        look: vectors::look,
-    }],
-    &[Family { kinds: &[Kind::Uncorrelated, Kind::GrowsWithPosition], look: position::look }],
+    &[vectors::look],
+    &[position::look],
 ];
 
 /// What kind of wrong the actual is, best explanation first, at most three; nothing when no explanation holds.
@@ -94,7 +72,7 @@ pub fn diagnose(scene: &Scene) -> Vec<Cause> {
     }
     let looked = Looked { pair: Pair::new(scene), scene };
     for round in ROUNDS {
-        let mut found: Vec<Found> = round.iter().flat_map(|family| (family.look)(&looked)).collect();
+        let mut found: Vec<Found> = round.iter().flat_map(|look| look(&looked)).collect();
         found.sort_by(|x, y| {
             (x.cost, x.residual.part)
                 .partial_cmp(&(y.cost, y.residual.part))

@@ -106,7 +106,11 @@ impl<'a> Pair<'a> {
         let width = self.actual.width();
         let step = count.div_ceil(most.max(width)).max(1);
         let keep = |index: &usize| {
-            if count == self.actual.len() { index / width % step == 0 } else { index % step == 0 }
+            if count == self.actual.len() {
+                (index / width).is_multiple_of(step)
+            } else {
+                index.is_multiple_of(step)
+            }
         };
         let kept: Vec<usize> = (0..count).filter(keep).collect();
         let of = |values: &[f64]| kept.iter().filter_map(|&index| values.get(index).copied()).collect();

@@ -25,7 +25,7 @@ pub(crate) fn trial_text(spec: &Spec, account: &Account, ending: &Ending, target
     let own = account.on_golden_inputs().ending(&ending.name).and_then(|ending| ending.record.as_ref());
     let causes = own.map_or(&[][..], |record| &record.causes);
     for cause in causes.iter().skip(1) {
-        row("or", &told_cause(cause));
+        row("or", &format!("its output is {}", told_cause(cause)));
     }
     if let Some(cause) = causes.first() {
         row("look at", cause.kind.next());

@@ -51,6 +51,18 @@ pub(super) fn told_cause(cause: &Cause) -> String {
     text
 }
 
+/// The causes of one tensor as rows, and what to look at next.
+pub(super) fn cause_rows(causes: &[Cause], what: &str, row: &mut impl FnMut(&str, &str)) {
+    let mut label = "cause";
+    for cause in causes {
+        row(label, &format!("{what}{}", told_cause(cause)));
+        label = "or";
+    }
+    if let Some(cause) = causes.first() {
+        row("look at", cause.kind.next());
+    }
+}
+
 /// A part of a whole in per cent.
 fn part(part: f64) -> String {
     match 100.0 * part {
@@ -100,14 +112,9 @@ fn told(spec: &Spec, culprit: &Culprit, local: &Account) -> String {
         None => "the inputs".to_owned(),
     };
     let _ = writeln!(text, "  between  {from} and `{name}`{}", place(name));
-    let mut label = "cause";
-    for cause in &culprit.causes {
-        let _ = writeln!(text, "  {label:<8} it is {}", told_cause(cause));
-        label = "or";
-    }
-    if let Some(cause) = culprit.causes.first() {
-        let _ = writeln!(text, "  look at  {}", cause.kind.next());
-    }
+    cause_rows(&culprit.causes, "it is ", &mut |label, value| {
+        let _ = writeln!(text, "  {label:<8} {value}");
+    });
     let id = &spec.id;
     let closer = match &culprit.closer {
         Closer::Level(level, names) => format!(

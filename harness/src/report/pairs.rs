@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::columns::{Columns, first_divergence};
 use super::failure::{headline, tensor_rows};
+use super::finding::cause_rows;
 use crate::Class;
 use crate::record::{Record, Status};
 use crate::spec::list::counted;
@@ -98,6 +99,7 @@ pub(crate) fn pair_failure(pair: &Pair) -> String {
     let mut row = |label: &str, value: &str| {
         let _ = writeln!(text, "  {label:<9}{value}");
     };
+    cause_rows(&pair.record.causes, "it is ", &mut row);
     tensor_rows(&pair.record, class, &verdict.detail, &mut row);
     if let Some(other) = pair.other_name() {
         row("name", &other);

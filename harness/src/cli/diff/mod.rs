@@ -1,5 +1,6 @@
 //! `cargo xtask diff`: the comparison of checkpoints for any two files or folders of tensors. Needs no spec and no MLX.
 
+mod around;
 mod gates;
 mod names;
 mod order;
@@ -13,12 +14,14 @@ use std::time::{Duration, Instant};
 use indicatif::ProgressBar;
 use thiserror::Error;
 
+use self::around::Around;
 use self::gates::Gates;
 use self::names::{Matched, Of, Rules, Shapes, matched};
 use self::side::Side;
 use super::{CliError, Project, say};
 use crate::atomic::write_atomically;
 use crate::compare::{Rule, compare};
+use crate::diagnose::{Scene, diagnose};
 use crate::golden::FixtureError;
 use crate::record::{Record, SCHEMA, Verdict};
 use crate::report::{Known, Pair, pair_failure, pairs_ladder};
@@ -167,7 +170,7 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
     let mut rank = vec![0; order.len()];
     order.iter().enumerate().for_each(|(place, at)| rank[*at] = place);
     pairs.sort_by_key(|(at, ..)| rank[*at]);
-    let pairs = diff.compare(&pairs)?;
+    let pairs = diff.compare(&pairs, &order)?;
     let names = |side: &Side, places: &[usize]| -> Vec<String> {
         let names: Vec<&str> = side.names().collect();
         places.iter().map(|at| names[*at].to_owned()).collect()
@@ -231,24 +234,33 @@ impl Diff {
         }
     }
 
-    /// Compares the pairs one after the other; no more than one is in memory at a time.
-    fn compare(&self, places: &[(usize, usize, Known)]) -> Result<Vec<Pair>, DiffError> {
+    /// Compares the pairs one after the other; no more than one is in memory at a time. The first that differs, whose
+    /// inputs agree as far as they are there, is looked into.
+    fn compare(&self, places: &[(usize, usize, Known)], order: &[usize]) -> Result<Vec<Pair>, DiffError> {
         let (a, b): (Vec<&str>, Vec<&str>) = (self.a.names().collect(), self.b.names().collect());
         let (started, mut progress) = (Instant::now(), None::<ProgressBar>);
-        let mut pairs = Vec::new();
+        let mut pairs: Vec<Pair> = Vec::new();
         for (sequence, (at, other, known)) in places.iter().enumerate() {
             if progress.is_none() && started.elapsed() > Duration::from_secs(1) {
                 progress = Some(ProgressBar::new(places.len() as u64).with_message("comparing"));
             }
             progress.iter().for_each(|progress| progress.set_position(sequence as u64));
-            let record = self.pair(a[*at], (*at, *other), sequence)?;
+            let order = pairs.iter().all(Pair::agrees).then_some(order);
+            let record = self.pair(a[*at], (*at, *other), sequence, order)?;
             pairs.push(Pair { record, actual: b[*other].to_owned(), known: *known });
         }
         progress.iter().for_each(ProgressBar::finish_and_clear);
         Ok(pairs)
     }
 
-    fn pair(&self, name: &str, (at, other): (usize, usize), sequence: usize) -> Result<Record, DiffError> {
+    /// The record of a pair; with the order of A's tensors it is looked into where it differs.
+    fn pair(
+        &self,
+        name: &str,
+        (at, other): (usize, usize),
+        sequence: usize,
+        order: Option<&[usize]>,
+    ) -> Result<Record, DiffError> {
         let (expected, actual) = (self.a.tensor(at)?, self.b.tensor(other)?);
         let expected = self.as_dtype(name, "A", expected)?;
         let actual = self.as_dtype(name, "B", actual)?;
@@ -257,6 +269,16 @@ impl Diff {
         let gated = self.gates.rule(name, &expected, |truth| self.laid_out(name, truth))?;
         let rule = Rule { nan_equal: self.nan_equal, ..gated };
         let outcome = compare(&expected, &actual, &rule);
+        let causes = match order.filter(|_| !outcome.passed()) {
+            Some(order) => diagnose(&Scene {
+                name,
+                expected: expected.clone(),
+                actual: actual.clone(),
+                rule: &rule,
+                others: &Around::new(&self.a, order, at),
+            }),
+            None => Vec::new(),
+        };
         Ok(Record {
             schema: SCHEMA,
             spec: "diff".to_owned(),
@@ -275,8 +297,7 @@ impl Diff {
             millis: 0.0,
             memory: None,
             image: None,
-            // Where causes are asked for: both tensors of the pair, its rule and its outcome are at hand here.
-            causes: Vec::new(),
+            causes,
             injected: false,
         })
     }
