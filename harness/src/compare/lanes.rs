@@ -4,6 +4,7 @@
 //! own grouping of unrolled statements the same sums ran at half the speed. Nothing in here is a closure: those are
 //! compiled without the instructions that `pulp` has picked.
 
+use std::hint::black_box;
 use std::marker::PhantomData;
 
 use pulp::{Arch, Simd, WithSimd};
@@ -113,6 +114,8 @@ impl<T: Narrow> WithSimd for Words<'_, T> {
 
 struct Lanes<S: Simd> {
     simd: S,
+    /// [`GROUP`], but the compiler may not know: it would write the loop out, and run short of registers.
+    group: usize,
     expected: S::f64s,
     actual: S::f64s,
     distances: S::f64s,
@@ -129,6 +132,7 @@ impl<S: Simd> Lanes<S> {
         let zero = simd.splat_f64s(0.0);
         Self {
             simd,
+            group: black_box(GROUP),
             expected: zero,
             actual: zero,
             distances: zero,
@@ -173,7 +177,7 @@ impl<S: Simd> Lanes<S> {
         for (e, a) in e.iter().zip(a) {
             let (mut sum_e, mut sum_a, mut sum_d) = (zero, zero, zero);
             let (mut squares_e, mut squares_a, mut squares_d) = (zero, zero, zero);
-            for (&e, &a) in e.iter().zip(a) {
+            for (&e, &a) in e[..self.group].iter().zip(a) {
                 let (e, a) = (unpack::<S, T>(e), unpack::<S, T>(a));
                 for i in 0..2 {
                     let d = simd.and_f32s(simd.sub_f32s(a[i], e[i]), magnitude);
