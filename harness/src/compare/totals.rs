@@ -95,6 +95,7 @@ impl Totals {
         self.sample(expected, actual, first, stride);
     }
 
+    #[inline]
     fn push_measured<T: Element>(&mut self, expected: &[T], actual: &[T], measured: &Measured) {
         let (sums, places, count) = (&measured.sums, &measured.places, expected.len());
         let spread = |sum, squares, values| {
