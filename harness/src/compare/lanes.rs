@@ -78,9 +78,10 @@ impl WithSimd for Block<'_, f32> {
 }
 
 /// Whether there are registers enough to sum a vector and scan it at the same time, which spares a second look at it.
+/// Without vectors a word is not scanned as two halves.
 #[inline(always)]
 fn at_once<S: Simd>() -> bool {
-    S::REGISTER_COUNT >= 32
+    S::REGISTER_COUNT >= 32 && S::U32_LANES > 1
 }
 
 /// A block of 16-bit floats, two in a word.
