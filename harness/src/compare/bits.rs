@@ -1,12 +1,16 @@
 //! What the bits of floats tell without arithmetic on them: extremes, distances in steps, subnormals.
 //!
-//! The loops are plain integer code inside functions compiled for the processor that runs them: integer minima, maxima
-//! and counts may be reordered, so the compiler makes vectors of them, and 16-bit floats stay 16 bits wide.
+//! What is looked for in every block is found in [`super::extremes`], beside the sums. The loops in here are for blocks
+//! that take another look: plain integer code inside functions compiled for the processor that runs them. Integer minima,
+//! maxima and counts may be reordered, so the compiler makes vectors of them, and 16-bit floats stay 16 bits wide.
 
 use bytemuck::cast_ref;
 use half::{bf16, f16};
 use pulp::{Arch, NullaryFnOnce};
 
+use super::extremes::Ends;
+use super::runs::{RUN, Runs};
+use super::widen::Narrow;
 use super::{BLOCK, HUGE, REL_GUARD};
 
 /// The first float32 that is not subnormal.
@@ -15,6 +19,7 @@ const NORMAL: u32 = 1 << 23;
 /// What the bits of a block tell; expected first where there are two.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Places {
+    /// Of an actual that holds no new extreme, those that were seen before it may stand in `min` and `max`.
     pub(super) min: [f64; 2],
     pub(super) max: [f64; 2],
     pub(super) subnormal: [u64; 2],
@@ -27,8 +32,9 @@ pub(super) struct Places {
 /// What is found in a block of float32.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WideScan {
-    pub(super) min: [f32; 2],
-    pub(super) max: [f32; 2],
+    /// Of expected.
+    pub(super) min: f32,
+    pub(super) max: f32,
     /// The largest difference of bits, in either direction. It counts the steps where signs are the same, and is at
     /// least 2^23 where they are not and both are finite.
     pub(super) bits_apart: u32,
@@ -37,20 +43,45 @@ pub(super) struct WideScan {
     pub(super) least: u32,
 }
 
+/// What tells how far the actual of a block can reach without looking at it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reach {
+    /// The largest distance, or a little less.
+    pub(super) max_distance: f64,
+    /// See [`super::runs::Limits`].
+    pub(super) seen: [f64; 2],
+}
+
+impl Reach {
+    /// The least and the largest of an actual, given those of expected: what was seen, where none can lie beyond, or
+    /// else what `look` finds.
+    fn ends(&self, [min, max]: [f64; 2], look: impl FnOnce() -> [f64; 2]) -> [f64; 2] {
+        // Far more than all roundings of a distance add up to.
+        let reach = self.max_distance + 1e-6 * (self.max_distance + max.abs().max(min.abs()));
+        let [low, high] = self.seen;
+        if min - reach >= low && max + reach <= high { self.seen } else { look() }
+    }
+}
+
 /// The places of a block, or `None` when an element is infinite, or at or above [`HUGE`] in magnitude. NaN is not seen.
-pub(super) fn f32_places(scan: &WideScan, e: &[f32; BLOCK], a: &[f32; BLOCK]) -> Option<Places> {
-    if scan.min.iter().any(|&min| f64::from(min) <= -HUGE)
-        || scan.max.iter().any(|&max| f64::from(max) >= HUGE)
-    {
+pub(super) fn f32_places(
+    scan: &WideScan,
+    reach: Reach,
+    e: &[f32; BLOCK],
+    a: &[f32; BLOCK],
+) -> Option<Places> {
+    let (arch, blocks) = (Arch::new(), [cast_ref(e), cast_ref(a)]);
+    let e_ends = [scan.min.into(), scan.max.into()];
+    let a_ends = reach.ends(e_ends, || arch.dispatch(Ends(a)).map(f64::from));
+    if [e_ends, a_ends].iter().any(|&[min, max]| min <= -HUGE || max >= HUGE) {
         return None;
     }
-    let (arch, blocks) = (Arch::new(), [cast_ref(e), cast_ref(a)]);
     let steps = || arch.dispatch(Steps(blocks[0], blocks[1]));
     let subnormal = |bits| arch.dispatch(Subnormal(bits));
     Some(Places {
         // A zero has no sign here.
-        min: scan.min.map(|min| f64::from(min) + 0.0),
-        max: scan.max.map(|max| f64::from(max) + 0.0),
+        min: [e_ends[0] + 0.0, a_ends[0] + 0.0],
+        max: [e_ends[1] + 0.0, a_ends[1] + 0.0],
         subnormal: if scan.least < NORMAL - 1 { blocks.map(subnormal) } else { [0; 2] },
         equal: scan.equal.into(),
         ulps: if scan.bits_apart < NORMAL { scan.bits_apart } else { steps() }.into(),
@@ -94,23 +125,23 @@ impl NullaryFnOnce for Subnormal<'_> {
     }
 }
 
-/// How many pairs of 16-bit floats are equal, and how many of either side are subnormal, given the first magnitude that
-/// is not.
-struct Small<'a>([&'a [u16; BLOCK]; 2], u16);
+/// How many pairs of 16-bit floats are zeros of two signs, and how many of either side are subnormal, given the first
+/// magnitude that is not.
+struct Small<'a>([&'a [u16; RUN]; 2], u16);
 
 impl NullaryFnOnce for Small<'_> {
     type Output = (u16, [u16; 2]);
 
     #[inline(always)]
     fn call(self) -> Self::Output {
-        let (mut equal, mut subnormal, last) = (0u16, [0u16; 2], self.1 - 1);
+        let (mut zeros, mut subnormal, last) = (0u16, [0u16; 2], self.1 - 1);
         for (&e, &a) in self.0[0].iter().zip(self.0[1]) {
             let (e_magnitude, a_magnitude) = (e & u16::MAX >> 1, a & u16::MAX >> 1);
-            equal = equal.wrapping_add(u16::from(e == a || e_magnitude | a_magnitude == 0));
+            zeros = zeros.wrapping_add(u16::from(e_magnitude | a_magnitude == 0 && e != a));
             subnormal[0] = subnormal[0].wrapping_add(u16::from(e_magnitude.wrapping_sub(1) < last));
             subnormal[1] = subnormal[1].wrapping_add(u16::from(a_magnitude.wrapping_sub(1) < last));
         }
-        (equal, subnormal)
+        (zeros, subnormal)
     }
 }
 
@@ -130,90 +161,88 @@ impl NullaryFnOnce for Nearest<'_> {
     }
 }
 
+/// The largest bits of a block as signed and as unsigned integers; see [`NarrowScan`].
+struct Largest<'a>(&'a [u16; BLOCK]);
+
+impl NullaryFnOnce for Largest<'_> {
+    type Output = (i16, u16);
+
+    #[inline(always)]
+    fn call(self) -> Self::Output {
+        let (mut signed, mut unsigned) = (i16::MIN, 0);
+        for &bits in self.0 {
+            signed = signed.max(bits as i16);
+            unsigned = unsigned.max(bits);
+        }
+        (signed, unsigned)
+    }
+}
+
 /// What is found in a block of 16-bit floats. A bit pattern as a signed integer is the larger the larger a positive
 /// number is; as an unsigned one it is larger for negative numbers than for all others, and the larger the further they
 /// are from zero.
 #[derive(Debug, Clone, Copy)]
-struct Scan {
-    max_signed: [i16; 2],
-    max_unsigned: [u16; 2],
-    /// Elements whose bits are the same.
-    same: u16,
+pub(super) struct NarrowScan {
+    /// Of expected.
+    pub(super) max_signed: i16,
+    pub(super) max_unsigned: u16,
+    /// Elements whose bits are not the same.
+    pub(super) differ: u16,
     /// The least magnitude.
-    least: u16,
+    pub(super) least: u16,
+    /// The runs with an element that is subnormal or zero.
+    pub(super) small: Runs,
     /// The most steps between magnitudes, whatever the signs.
-    ratio: u16,
+    pub(super) ratio: u16,
     /// The most steps across zero.
-    across: u16,
+    pub(super) across: u16,
 }
 
-/// Scans a block, right after its sums were made: it is in the cache then. On its own, since the loop needs all of the
-/// registers.
-struct Scanned<'a>([&'a [u16; BLOCK]; 2]);
-
-impl NullaryFnOnce for Scanned<'_> {
-    type Output = Scan;
-
-    #[inline(always)]
-    fn call(self) -> Scan {
-        let (mut max_signed, mut max_unsigned) = ([i16::MIN; 2], [0; 2]);
-        let (mut same, mut least, mut ratio, mut across) = (0u16, u16::MAX, 0, 0);
-        for (&e, &a) in self.0[0].iter().zip(self.0[1]) {
-            max_signed = [max_signed[0].max(e as i16), max_signed[1].max(a as i16)];
-            max_unsigned = [max_unsigned[0].max(e), max_unsigned[1].max(a)];
-            same = same.wrapping_add(u16::from(e == a));
-            let signs_differ = ((e ^ a) as i16 >> 15) as u16;
-            let (e, a) = (e & u16::MAX >> 1, a & u16::MAX >> 1);
-            let lesser = e.min(a);
-            least = least.min(lesser);
-            ratio = ratio.max(e.max(a).wrapping_sub(lesser));
-            across = across.max(e.wrapping_add(a) & signs_differ);
-        }
-        Scan { max_signed, max_unsigned, same, least, ratio, across }
-    }
-}
-
-impl Scan {
-    /// See [`f32_places`]; NaN is seen, too. `limit` is the first magnitude that is too large, `normal` the first that
-    /// is not subnormal.
+impl NarrowScan {
+    /// See [`f32_places`]. `limit` is the first magnitude that is too large, `normal` the first that is not subnormal.
     fn places(
         &self,
+        reach: Reach,
         [limit, normal]: [u16; 2],
         value: impl Fn(u16) -> f64 + Copy,
         blocks: [&[u16; BLOCK]; 2],
     ) -> Option<Places> {
         const SIGN: u16 = 1 << 15;
-        if self.max_signed.iter().any(|&max| max >= limit as i16)
-            || self.max_unsigned.iter().any(|&max| max >= limit | SIGN)
-        {
-            return None;
-        }
-        let extremes = |side: usize| {
-            let (low, high) = (self.max_unsigned[side], self.max_signed[side] as u16);
+        let ends = |(max_signed, max_unsigned): (i16, u16), block| {
+            if max_signed >= limit as i16 || max_unsigned >= limit | SIGN {
+                return [f64::NEG_INFINITY, f64::INFINITY];
+            }
+            let (low, high) = (max_unsigned, max_signed as u16);
             // A zero has no sign here.
             let negative = |bits: u16| 0.0 - value(bits & !SIGN);
             match (low & SIGN == 0, high & SIGN == 0) {
-                (false, true) => (negative(low), value(high)),
+                (false, true) => [negative(low), value(high)],
                 // Where all have one sign, one end is the nearest to zero, which takes another look.
-                (true, _) => (value(Arch::new().dispatch(Nearest(blocks[side]))), value(high)),
-                (_, false) => (negative(low), negative(Arch::new().dispatch(Nearest(blocks[side])))),
+                (true, _) => [value(Arch::new().dispatch(Nearest(block))), value(high)],
+                (_, false) => [negative(low), negative(Arch::new().dispatch(Nearest(block)))],
             }
         };
-        let (e, a) = (extremes(0), extremes(1));
+        let e = ends((self.max_signed, self.max_unsigned), blocks[0]);
+        let a = reach.ends(e, || ends(Arch::new().dispatch(Largest(blocks[1])), blocks[1]));
+        if e[1].is_infinite() || a[1].is_infinite() {
+            return None;
+        }
+        let (mut equal, mut subnormal) = (BLOCK as u64 - u64::from(self.differ), [0; 2]);
         // Zeros of two signs are equal, subnormals are counted: both take another look.
-        let (equal, subnormal) = if self.least < normal {
-            Arch::new().dispatch(Small(blocks, normal))
-        } else {
-            (self.same, [0; 2])
-        };
+        for run in self.small.iter() {
+            let found = Arch::new().dispatch(Small(blocks.map(|block| &block.as_chunks().0[run]), normal));
+            equal += u64::from(found.0);
+            subnormal[0] += u64::from(found.1[0]);
+            subnormal[1] += u64::from(found.1[1]);
+        }
         Some(Places {
-            min: [e.0, a.0],
-            max: [e.1, a.1],
-            subnormal: subnormal.map(u64::from),
-            equal: equal.into(),
+            min: [e[0], a[0]],
+            max: [e[1], a[1]],
+            subnormal,
+            equal,
             // Across zero the steps are those of both, which are more than those between.
             ulps: self.ratio.max(self.across).into(),
-            rel_bound: self.rel_bound(normal, e.1.max(-e.0).max(a.1.max(-a.0)), value),
+            rel_bound: self.rel_bound(normal, e[1].max(-e[0]).max(a[1].max(-a[0])), value),
         })
     }
 
@@ -236,30 +265,42 @@ impl Scan {
     }
 }
 
-/// See [`f32_places`]; NaN is seen, too.
-pub(super) fn bf16_places(e: &[bf16; BLOCK], a: &[bf16; BLOCK]) -> Option<Places> {
+/// See [`f32_places`].
+pub(super) fn bf16_places(
+    scan: &NarrowScan,
+    reach: Reach,
+    e: &[bf16; BLOCK],
+    a: &[bf16; BLOCK],
+) -> Option<Places> {
     // The first bfloat16 that is not below the limit.
     let limit = ((HUGE as f32).to_bits() >> 16) as u16 + 1;
     let value = |magnitude| f64::from(bf16::from_bits(magnitude));
-    let blocks = [cast_ref(e), cast_ref(a)];
-    Arch::new().dispatch(Scanned(blocks)).places([limit, 1 << 7], value, blocks)
+    scan.places(reach, [limit, bf16::NORMAL], value, [cast_ref(e), cast_ref(a)])
 }
 
-/// See [`f32_places`]; NaN is seen, too.
-pub(super) fn f16_places(e: &[f16; BLOCK], a: &[f16; BLOCK]) -> Option<Places> {
+/// See [`f32_places`].
+pub(super) fn f16_places(
+    scan: &NarrowScan,
+    reach: Reach,
+    e: &[f16; BLOCK],
+    a: &[f16; BLOCK],
+) -> Option<Places> {
     let value = |magnitude| f64::from(f16::from_bits(magnitude));
-    let blocks = [cast_ref(e), cast_ref(a)];
-    Arch::new().dispatch(Scanned(blocks)).places([f16::INFINITY.to_bits(), 1 << 10], value, blocks)
+    scan.places(reach, [f16::INFINITY.to_bits(), f16::NORMAL], value, [cast_ref(e), cast_ref(a)])
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::kernel::Fast;
-    use super::super::runs::LowLine;
+    use super::super::kernel::{self, Fast};
+    use super::super::runs::Limits;
     use super::*;
 
     fn places<T: Fast>(e: &[T; BLOCK], a: &[T; BLOCK]) -> Option<Places> {
-        T::measure(e, a, [LowLine { offset: 0.0, slope: 0.0 }; 2]).2
+        places_after([0.0; 2], e, a)
+    }
+
+    fn places_after<T: Fast>(seen: [f64; 2], e: &[T; BLOCK], a: &[T; BLOCK]) -> Option<Places> {
+        kernel::measure(e, a, &Limits { seen, ..Limits::default() }).map(|measured| measured.places)
     }
 
     #[test]
@@ -270,6 +311,7 @@ mod tests {
             a[BLOCK - 1] = bf16::from_bits(bits);
             let small = a[BLOCK - 1].to_f64().abs() < HUGE;
             assert_eq!(places(&e, &a).is_some(), small, "{bits:#06x}");
+            assert_eq!(places_after([-9e29, 9e29], &e, &a).is_some(), small, "{bits:#06x}");
         }
         let e = [1f32; BLOCK];
         for (x, small) in
@@ -279,12 +321,50 @@ mod tests {
             a[0] = x;
             assert_eq!(places(&e, &a).is_some(), small, "{x}");
             assert_eq!(places(&a, &e).is_some(), small, "{x}");
+            assert_eq!(places_after([-9e29, 9e29], &e, &a).is_some(), small, "{x}");
         }
         let mut half = [f16::ONE; BLOCK];
         half[5] = f16::MAX;
         assert_eq!(places(&half, &half).unwrap().max, [65504.0; 2]);
-        half[5] = f16::NEG_INFINITY;
-        assert_eq!(places(&half, &half), None);
+        for bad in [f16::INFINITY, f16::NEG_INFINITY, f16::NAN] {
+            let e = half;
+            half[5] = bad;
+            assert_eq!(places(&half, &half), None);
+            assert_eq!(places_after([-65504.0, 65504.0], &e, &half), None);
+        }
+    }
+
+    #[test]
+    fn an_actual_is_looked_at_where_it_may_go_beyond_what_was_seen() {
+        fn check<T: Fast>(new: fn(f32) -> T) {
+            let e: [T; BLOCK] = std::array::from_fn(|i| new(if i == 7 { -2.0 } else { 2.0 }));
+            let mut a = e;
+            let ends =
+                |seen, a: &[T; BLOCK]| places_after(seen, &e, a).map(|places| [places.min[1], places.max[1]]);
+            assert_eq!(ends([-2.5, 3.0], &a), Some([-2.5, 3.0]), "nothing can be beyond");
+            assert_eq!(ends([-2.0, 3.0], &a), Some([-2.0, 2.0]), "too near to tell");
+            a[9] = new(3.5);
+            assert_eq!(ends([-4.0, 3.25], &a), Some([-2.0, 3.5]));
+            a[9] = new(-4.5);
+            assert_eq!(ends([-4.25, 9.0], &a), Some([-4.5, 2.0]));
+            assert_eq!(ends([f64::INFINITY, f64::NEG_INFINITY], &a), Some([-4.5, 2.0]), "nothing seen yet");
+        }
+        check(|x| x);
+        check(f16::from_f32);
+        check(bf16::from_f32);
+    }
+
+    #[test]
+    fn small_halves_are_counted_in_any_run() {
+        let mut e = [f16::ONE; BLOCK];
+        let mut a = e;
+        (e[3], a[3]) = (f16::NEG_ZERO, f16::ZERO);
+        (e[4], a[4]) = (f16::ZERO, f16::ZERO);
+        (e[300], a[300]) = (f16::from_bits(0x3ff), f16::from_bits(0x400));
+        (e[4095], a[4095]) = (f16::from_bits(5), f16::from_bits(0x8002));
+        let places = places(&e, &a).unwrap();
+        assert_eq!((places.equal, places.ulps), (BLOCK as u64 - 2, 7));
+        assert_eq!(places.subnormal, [2, 1]);
     }
 
     #[test]

@@ -141,6 +141,7 @@ macro_rules! float {
 
 macro_rules! fast {
     () => {
+        #[inline]
         fn measure(e: &[Self; BLOCK], a: &[Self; BLOCK], limits: &Limits) -> Option<Measured> {
             kernel::measure(e, a, limits)
         }

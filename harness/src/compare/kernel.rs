@@ -1,8 +1,9 @@
 //! The fast tier: whole blocks of float32, bfloat16 or float16 at about the speed of memory.
 //!
-//! A block is read from memory once, by the loop that makes the sums ([`super::lanes`]); the loop over its bits
-//! ([`super::bits`]) then finds it in the cache. The few [runs](super::runs) that the loops cannot clear are gone through
-//! once more, by [`recheck`]; and only where that finds something worse does [`super::tally`] go looking for its place.
+//! A block is read from memory once. What its bits tell ([`super::extremes`]) is taken in the loop that makes the sums
+//! ([`super::lanes`]) where there are registers enough for both, else in a second loop, which finds the elements in the
+//! cache. The few [runs](super::runs) that cannot be cleared so are gone through once more, by [`recheck`]; and only where
+//! that finds something worse does [`super::tally`] go looking for its place.
 //!
 //! Everything is written once, for every instruction set. `pulp` picks NEON, AVX2 or AVX-512 when the program runs, without
 //! compiler flags and without `unsafe` here.
@@ -10,7 +11,7 @@
 use half::{bf16, f16};
 use pulp::{Arch, NullaryFnOnce};
 
-use super::bits::{self, Places};
+use super::bits::{self, Places, Reach};
 use super::element::Tolerance;
 use super::lanes::{Block, Sums};
 use super::runs::{self, Limits, LowLine, RUN, Reached, Runs};
@@ -45,7 +46,7 @@ pub(super) trait Fast: Copy {
     fn widen(self) -> f32;
     fn is_finite(self) -> bool;
     /// Sums and places; no places when an element is not finite or too large, and then the sums mean nothing.
-    fn measure(e: &[Self; BLOCK], a: &[Self; BLOCK], lines: [LowLine; 2]) -> (Sums, Reached, Option<Places>);
+    fn measure(e: &[Self; BLOCK], a: &[Self; BLOCK], limits: &Limits) -> (Sums, Reached, Option<Places>);
 }
 
 impl Fast for f32 {
@@ -58,11 +59,11 @@ impl Fast for f32 {
     fn is_finite(self) -> bool {
         Self::is_finite(self)
     }
-    fn measure(e: &[Self; BLOCK], a: &[Self; BLOCK], lines: [LowLine; 2]) -> (Sums, Reached, Option<Places>) {
-        let (sums, reached, scan) = Arch::new().dispatch(Block { e, a, lines });
-        // A NaN anywhere is a NaN in a sum.
-        let finite = sums.expected.is_finite() && sums.actual.is_finite();
-        (sums, reached, bits::f32_places(&scan, e, a).filter(|_| finite))
+    #[inline]
+    fn measure(e: &[Self; BLOCK], a: &[Self; BLOCK], limits: &Limits) -> (Sums, Reached, Option<Places>) {
+        let (sums, reached, scan) = Arch::new().dispatch(Block { e, a, lines: limits.low() });
+        let places = reach(&sums, limits).and_then(|reach| bits::f32_places(&scan, reach, e, a));
+        (sums, reached, places)
     }
 }
 
@@ -77,13 +78,15 @@ macro_rules! narrow {
             fn is_finite(self) -> bool {
                 Self::is_finite(self)
             }
+            #[inline]
             fn measure(
                 e: &[Self; BLOCK],
                 a: &[Self; BLOCK],
-                lines: [LowLine; 2],
+                limits: &Limits,
             ) -> (Sums, Reached, Option<Places>) {
-                let (sums, gate) = Block { e, a, lines }.measure_narrow();
-                (sums, Reached { gate, relative: Runs::NONE }, $places(e, a))
+                let (sums, gate, scan) = Block { e, a, lines: limits.low() }.measure_narrow();
+                let places = reach(&sums, limits).and_then(|reach| $places(&scan, reach, e, a));
+                (sums, Reached { gate, relative: Runs::NONE }, places)
             }
         }
     };
@@ -92,13 +95,19 @@ macro_rules! narrow {
 narrow!(bf16, bits::bf16_places);
 narrow!(f16, bits::f16_places);
 
+/// How far the actual reaches, or `None` where an element is NaN: one anywhere is a NaN in a sum.
+fn reach(sums: &Sums, limits: &Limits) -> Option<Reach> {
+    let finite = sums.expected.is_finite() && sums.actual.is_finite();
+    finite.then_some(Reach { max_distance: sums.max_distance, seen: limits.seen })
+}
+
 /// Measures a block, or answers `None` when an element is not finite, or too large for the sums.
+#[inline]
 pub(super) fn measure<T: Fast>(e: &[T; BLOCK], a: &[T; BLOCK], limits: &Limits) -> Option<Measured> {
-    let relative = limits.relative.low();
-    let (sums, mut reached, places) = T::measure(e, a, [limits.gate.low(), relative]);
+    let (sums, mut reached, places) = T::measure(e, a, limits);
     let places = places?;
     if T::NARROW && places.rel_bound > limits.relative.slope {
-        reached.relative = Arch::new().dispatch(Above { e, a, line: relative });
+        reached.relative = Arch::new().dispatch(Above { e, a, line: limits.relative.low() });
     }
     Some(Measured { sums, places, reached })
 }
@@ -182,7 +191,8 @@ mod tests {
         let mut a = e;
         a[700] = 1.25;
         let above = |offset, slope| {
-            let limits = Limits { gate: Line { offset, slope }, relative: Line { offset: 1.0, slope: 1.0 } };
+            let relative = Line { offset: 1.0, slope: 1.0 };
+            let limits = Limits { gate: Line { offset, slope }, relative, ..Limits::default() };
             measure(&e, &a, &limits).unwrap().reached.gate.iter().collect::<Vec<_>>()
         };
         assert_eq!(above(0.0, 0.25), [2], "a tie has to be looked at");
@@ -198,8 +208,7 @@ mod tests {
             for e in (0..finite).step_by(steps) {
                 for a in (0..finite).step_by(steps * 7 + 1) {
                     let (e, a) = ([new(e); BLOCK], [new(a | 1 << 15); BLOCK]);
-                    let line = LowLine { offset: 0.0, slope: 0.0 };
-                    let Some(places) = T::measure(&e, &a, [line; 2]).2 else { continue };
+                    let Some(places) = T::measure(&e, &a, &Limits::default()).2 else { continue };
                     let found = recheck(&e[..1], &a[..1], &Tolerance::new(0.0, 0.0)).max_rel;
                     assert!(found <= places.rel_bound, "{found} {}", places.rel_bound);
                 }

@@ -4,12 +4,14 @@
 //! own grouping of unrolled statements the same sums ran at half the speed. Nothing in here is a closure: those are
 //! compiled without the instructions that `pulp` has picked.
 
+use std::hint::black_box;
 use std::marker::PhantomData;
 
+use bytemuck::{cast, cast_slice};
 use pulp::{Arch, Simd, WithSimd};
 
-use super::bits::WideScan;
-use super::extremes::Extremes;
+use super::bits::{NarrowScan, WideScan};
+use super::extremes::{Extremes, NarrowExtremes};
 use super::runs::{LowLine, RUN, Reached, Runs};
 use super::widen::{Narrow, add_wide, unpack, widen};
 use super::{BLOCK, runs};
@@ -49,15 +51,37 @@ impl WithSimd for Block<'_, f32> {
     fn with_simd<S: Simd>(self, simd: S) -> Self::Output {
         let (mut lanes, mut extremes) = (Lanes::new(simd), Extremes::new(simd));
         let mut excess = [[simd.splat_f32s(0.0); runs::COUNT]; 2];
+        let slopes = [simd.splat_f32s(-self.lines[0].slope), simd.splat_f32s(-self.lines[1].slope)];
         let stages = self.e.as_chunks::<RUN>().0.iter().zip(self.a.as_chunks::<RUN>().0);
         for (run, (e, a)) in stages.enumerate() {
-            lanes.add(e, a);
-            [excess[0][run], excess[1][run]] = extremes.add(e, a, self.lines);
+            let mut above = [simd.splat_f32s(f32::NEG_INFINITY); 2];
+            let (e, a) = (S::as_simd_f32s(e).0, S::as_simd_f32s(a).0);
+            if at_once::<S>() {
+                for (&e, &a) in e.iter().zip(a) {
+                    lanes.add(e, a);
+                    extremes.add(e, a, slopes, &mut above);
+                }
+            } else {
+                for (&e, &a) in e.iter().zip(a) {
+                    lanes.add(e, a);
+                }
+                for (&e, &a) in e.iter().zip(a) {
+                    extremes.add(e, a, slopes, &mut above);
+                }
+            }
+            [excess[0][run], excess[1][run]] = above;
         }
         let gate = reached(simd, &excess[0], self.lines[0].offset);
         let relative = reached(simd, &excess[1], self.lines[1].offset);
         (lanes.finish(), Reached { gate, relative }, extremes.finish())
     }
+}
+
+/// Whether there are registers enough to sum a vector and scan it at the same time, which spares a second look at it.
+/// Without vectors a word is not scanned as two halves.
+#[inline(always)]
+fn at_once<S: Simd>() -> bool {
+    S::REGISTER_COUNT >= 32 && S::U32_LANES > 1
 }
 
 /// A block of 16-bit floats, two in a word.
@@ -70,21 +94,21 @@ struct Words<'a, T> {
 
 impl<T: Narrow> Block<'_, T> {
     /// Sums a block of 16-bit floats, and tells the runs that reach the gate's line, but not the other line.
-    pub(super) fn measure_narrow(&self) -> (Sums, Runs) {
+    pub(super) fn measure_narrow(&self) -> (Sums, Runs, NarrowScan) {
         match (as_words(self.e), as_words(self.a)) {
             (Some(e), Some(a)) => self.measure_words(e, a),
             _ => self.measure_copies(),
         }
     }
 
-    fn measure_words(&self, e: &[u32; BLOCK / 2], a: &[u32; BLOCK / 2]) -> (Sums, Runs) {
+    fn measure_words(&self, e: &[u32; BLOCK / 2], a: &[u32; BLOCK / 2]) -> (Sums, Runs, NarrowScan) {
         Arch::new().dispatch(Words::<T> { e, a, line: self.lines[0], narrow: PhantomData })
     }
 
     /// Words need twice the alignment of what they hold. Where it is not there, as in the middle of some files, copies
     /// have it. Kept apart, since making room for them takes time.
     #[cold]
-    fn measure_copies(&self) -> (Sums, Runs) {
+    fn measure_copies(&self) -> (Sums, Runs, NarrowScan) {
         let (mut e, mut a) = ([0u32; BLOCK / 2], [0u32; BLOCK / 2]);
         bytemuck::cast_slice_mut::<u32, T>(&mut e).copy_from_slice(self.e);
         bytemuck::cast_slice_mut::<u32, T>(&mut a).copy_from_slice(self.a);
@@ -97,22 +121,35 @@ fn as_words<T: Narrow>(block: &[T; BLOCK]) -> Option<&[u32; BLOCK / 2]> {
 }
 
 impl<T: Narrow> WithSimd for Words<'_, T> {
-    type Output = (Sums, Runs);
+    type Output = (Sums, Runs, NarrowScan);
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> Self::Output {
-        let mut lanes = Lanes::new(simd);
+        let (mut lanes, mut extremes) = (Lanes::new(simd), NarrowExtremes::new(simd));
         let mut excess = [simd.splat_f32s(0.0); runs::COUNT];
-        let runs = self.e.as_chunks::<{ RUN / 2 }>().0.iter().zip(self.a.as_chunks::<{ RUN / 2 }>().0);
-        for (run, (e, a)) in runs.enumerate() {
-            excess[run] = lanes.add_words::<T>(e, a, self.line);
+        let mut least = [simd.splat_u16s(0); runs::COUNT];
+        let (e, a) = (self.e.as_chunks::<{ RUN / 2 }>().0, self.a.as_chunks::<{ RUN / 2 }>().0);
+        for (run, (e, a)) in e.iter().zip(a).enumerate() {
+            excess[run] = lanes.add_words::<T>(e, a, self.line, &mut extremes);
+            least[run] = extremes.end_run();
         }
-        (lanes.finish(), reached(simd, &excess, self.line.offset))
+        if !at_once::<S>() {
+            for (run, (e, a)) in e.iter().zip(a).enumerate() {
+                let (e, a) = (S::as_simd_u16s(cast_slice(e)).0, S::as_simd_u16s(cast_slice(a)).0);
+                for (&e, &a) in e.iter().zip(a) {
+                    extremes.add(e, a);
+                }
+                least[run] = extremes.end_run();
+            }
+        }
+        (lanes.finish(), reached(simd, &excess, self.line.offset), extremes.finish(&least, T::NORMAL))
     }
 }
 
 struct Lanes<S: Simd> {
     simd: S,
+    /// [`GROUP`], but the compiler may not know: it would write the loop out, and run short of registers.
+    group: usize,
     expected: S::f64s,
     actual: S::f64s,
     distances: S::f64s,
@@ -129,6 +166,7 @@ impl<S: Simd> Lanes<S> {
         let zero = simd.splat_f64s(0.0);
         Self {
             simd,
+            group: black_box(GROUP),
             expected: zero,
             actual: zero,
             distances: zero,
@@ -140,30 +178,34 @@ impl<S: Simd> Lanes<S> {
         }
     }
 
-    /// Adds a run of float32, in float64.
+    /// Adds a vector of float32, in float64.
     #[inline(always)]
-    fn add(&mut self, e: &[f32; RUN], a: &[f32; RUN]) {
+    fn add(&mut self, e: S::f32s, a: S::f32s) {
         let simd = self.simd;
         let magnitude = simd.splat_f64s(f64::from_bits(u64::MAX >> 1));
-        for (&e, &a) in S::as_simd_f32s(e).0.iter().zip(S::as_simd_f32s(a).0) {
-            let (e, a) = (widen::<S>(e), widen::<S>(a));
-            for i in 0..2 {
-                let d = simd.and_f64s(simd.sub_f64s(a[i], e[i]), magnitude);
-                self.expected = simd.add_f64s(self.expected, e[i]);
-                self.actual = simd.add_f64s(self.actual, a[i]);
-                self.distances = simd.add_f64s(self.distances, d);
-                self.expected_squares = simd.mul_add_e_f64s(e[i], e[i], self.expected_squares);
-                self.actual_squares = simd.mul_add_e_f64s(a[i], a[i], self.actual_squares);
-                self.error_squares = simd.mul_add_e_f64s(d, d, self.error_squares);
-                self.max_distance = simd.max_f64s(self.max_distance, d);
-            }
+        let (e, a) = (widen::<S>(e), widen::<S>(a));
+        for i in 0..2 {
+            let d = simd.and_f64s(simd.sub_f64s(a[i], e[i]), magnitude);
+            self.expected = simd.add_f64s(self.expected, e[i]);
+            self.actual = simd.add_f64s(self.actual, a[i]);
+            self.distances = simd.add_f64s(self.distances, d);
+            self.expected_squares = simd.mul_add_e_f64s(e[i], e[i], self.expected_squares);
+            self.actual_squares = simd.mul_add_e_f64s(a[i], a[i], self.actual_squares);
+            self.error_squares = simd.mul_add_e_f64s(d, d, self.error_squares);
+            self.max_distance = simd.max_f64s(self.max_distance, d);
         }
     }
 
     /// Adds a run of words of two 16-bit floats each: a group of vectors in float32, and their sums in float64. Answers
     /// the largest `distance - slope * |expected|`.
     #[inline(always)]
-    fn add_words<T: Narrow>(&mut self, e: &[u32; RUN / 2], a: &[u32; RUN / 2], line: LowLine) -> S::f32s {
+    fn add_words<T: Narrow>(
+        &mut self,
+        e: &[u32; RUN / 2],
+        a: &[u32; RUN / 2],
+        line: LowLine,
+        extremes: &mut NarrowExtremes<S>,
+    ) -> S::f32s {
         let (simd, zero) = (self.simd, self.simd.splat_f32s(0.0));
         let magnitude = simd.splat_f32s(f32::from_bits(u32::MAX >> 1));
         let slope = simd.splat_f32s(-line.slope);
@@ -173,7 +215,10 @@ impl<S: Simd> Lanes<S> {
         for (e, a) in e.iter().zip(a) {
             let (mut sum_e, mut sum_a, mut sum_d) = (zero, zero, zero);
             let (mut squares_e, mut squares_a, mut squares_d) = (zero, zero, zero);
-            for (&e, &a) in e.iter().zip(a) {
+            for (&e, &a) in e[..self.group].iter().zip(a) {
+                if at_once::<S>() {
+                    extremes.add(cast(e), cast(a));
+                }
                 let (e, a) = (unpack::<S, T>(e), unpack::<S, T>(a));
                 for i in 0..2 {
                     let d = simd.and_f32s(simd.sub_f32s(a[i], e[i]), magnitude);
@@ -276,16 +321,17 @@ mod tests {
         check(block().with_simd(Scalar));
 
         let (half_e, half_a) = (e.map(f16::from_f32), a.map(f16::from_f32));
-        let (wide, reached) = Block { e: &half_e, a: &half_a, lines }.measure_narrow();
+        let (wide, reached, scan) = Block { e: &half_e, a: &half_a, lines }.measure_narrow();
         // Low halves first, as little-endian memory has them.
         let word = |x: &[f16; BLOCK], i: usize| {
             u32::from(x[2 * i].to_bits()) | u32::from(x[2 * i + 1].to_bits()) << 16
         };
         let (e, a) = (std::array::from_fn(|i| word(&half_e, i)), std::array::from_fn(|i| word(&half_a, i)));
         let words = || Words::<f16> { e: &e, a: &a, line: lines[0], narrow: PhantomData };
-        let check_words = |(other, other_reached): (Sums, Runs)| {
+        let check_words = |(other, other_reached, other_scan): (Sums, Runs, NarrowScan)| {
             close(&wide, &other);
             assert_eq!(reached, other_reached);
+            assert_eq!(format!("{scan:?}"), format!("{other_scan:?}"));
         };
         check_words(words().with_simd(Scalar));
 

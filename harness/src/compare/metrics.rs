@@ -200,14 +200,15 @@ fn elements<T: Element>(view: &TensorView, start: usize, count: usize) -> Vec<T>
 }
 
 impl Difference {
-    /// Everything but what the gate adds: `mismatched`, `used` and `times_floor` are absent.
+    /// Everything but what the gate adds: `mismatched`, `used` and `times_floor` are absent. Takes the sample.
     pub(super) fn new<T: Element>(
         expected: &TensorView,
         actual: &TensorView,
-        totals: &Totals,
+        totals: &mut Totals,
         judge: &Judge,
     ) -> Self {
-        let Totals { ordered, tally } = totals;
+        let sample = std::mem::take(&mut totals.tally.sample);
+        let Totals { ordered, tally } = &*totals;
         let pairs = ordered.pairs();
         let [expected_squares, actual_squares] = pairs.map(|moments| moments.sum_of_squares());
         let error_squares = ordered.error.sum_of_squares();
@@ -248,7 +249,7 @@ impl Difference {
             used: None,
             times_floor: None,
             worst: worst::<T>(expected, actual, tally, judge),
-            quantiles: Quantiles::new(&tally.sample, stride(expected.len())),
+            quantiles: Quantiles::new(sample, stride(expected.len())),
         }
     }
 }
@@ -266,22 +267,22 @@ fn worst<T: Element>(expected: &TensorView, actual: &TensorView, tally: &Tally, 
 }
 
 impl Quantiles {
-    fn new(sample: &[f64], stride: usize) -> Self {
+    fn new(mut sample: Vec<f64>, stride: usize) -> Self {
+        let count = sample.len();
         // Distances are never below zero, and such floats are in the order of their bits, which are faster to order.
-        let mut bits: Vec<u64> = sample.iter().map(|distance| distance.to_bits()).collect();
-        let (mut rest, mut before) = (&mut bits[..], 0);
+        let (mut rest, mut before): (&mut [u64], _) = (bytemuck::cast_slice_mut(&mut sample), 0);
         // What is below a quantile has no part in the next: each is looked for among fewer than the one before.
         let [p50, p90, p99, p99_9] = [0.5, 0.9, 0.99, 0.999].map(|part: f64| {
             if rest.is_empty() {
                 return f64::NAN;
             }
-            let rank = ((part * sample.len() as f64).ceil() as usize).saturating_sub(1) - before;
+            let rank = ((part * count as f64).ceil() as usize).saturating_sub(1) - before;
             let found = *rest.select_nth_unstable(rank).1;
             rest = &mut std::mem::take(&mut rest)[rank..];
             before += rank;
             f64::from_bits(found)
         });
-        Self { p50, p90, p99, p99_9, sample: sample.len() as u64, stride: stride as u64 }
+        Self { p50, p90, p99, p99_9, sample: count as u64, stride: stride as u64 }
     }
 }
 
@@ -321,10 +322,10 @@ mod tests {
     #[test]
     fn quantiles_are_distances_that_occur() {
         let sample: Vec<f64> = (1..=1000).rev().map(f64::from).collect();
-        let quantiles = Quantiles::new(&sample, 7);
+        let quantiles = Quantiles::new(sample, 7);
         let found = [quantiles.p50, quantiles.p90, quantiles.p99, quantiles.p99_9];
         assert_eq!(found, [500.0, 900.0, 990.0, 999.0]);
-        assert_eq!(Quantiles::new(&[3.0], 1).p50, 3.0);
-        assert!(Quantiles::new(&[], 1).p99.is_nan());
+        assert_eq!(Quantiles::new(vec![3.0], 1).p50, 3.0);
+        assert!(Quantiles::new(Vec::new(), 1).p99.is_nan());
     }
 }

@@ -182,8 +182,8 @@ mod tests {
         a[9] += 0.125;
         a[4095] = -f64::from_bits(3);
         e[4095] = f64::from_bits(2);
-        let limits =
-            Limits { gate: Line { offset: 0.2, slope: 0.0 }, relative: Line { offset: 0.0, slope: 1e-17 } };
+        let (gate, relative) = (Line { offset: 0.2, slope: 0.0 }, Line { offset: 0.0, slope: 1e-17 });
+        let limits = Limits { gate, relative, ..Limits::default() };
         let found = both(&e, &a, &limits);
         assert_eq!((found.sums.error, found.sums.distances), (0.125, 0.125));
         assert_eq!((found.places.ulps, found.places.subnormal), (5, [1, 1]));

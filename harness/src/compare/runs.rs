@@ -47,13 +47,22 @@ pub(super) struct LowLine {
     pub(super) slope: f32,
 }
 
-/// The two lines above which elements have to be looked at.
+/// From where on elements have to be looked at.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Limits {
     /// For the gate and for the worst elements.
     pub(super) gate: Line,
     /// For the relative distance.
     pub(super) relative: Line,
+    /// Elements of the actual that were met before, such that another between the two is no new extreme.
+    pub(super) seen: [f64; 2],
+}
+
+impl Limits {
+    /// Both lines, for arithmetic in float32.
+    pub(super) fn low(&self) -> [LowLine; 2] {
+        [self.gate.low(), self.relative.low()]
+    }
 }
 
 /// Some of the runs of a block.

@@ -128,6 +128,11 @@ impl Side {
         }
     }
 
+    /// What lies from the first to the second of these changes nothing by [`Side::extend`].
+    fn seen(&self) -> [f64; 2] {
+        [self.min.max(-self.absmax_below), self.max.min(self.absmax_below)]
+    }
+
     pub(super) fn merge(&mut self, other: &Self) {
         self.nan += other.nan;
         self.positive_infinity += other.positive_infinity;
@@ -279,7 +284,7 @@ impl Tally {
             Some(tolerance) => Line { offset: least.min(tolerance.atol), slope: 0.0 },
             None => Line { offset: least, slope: 0.0 },
         };
-        Some(Limits { gate, relative })
+        Some(Limits { gate, relative, seen: self.actual.seen() })
     }
 
     /// An element that is to be among the worst has to be worse than this.

@@ -95,6 +95,7 @@ impl Totals {
         self.sample(expected, actual, first, stride);
     }
 
+    #[inline]
     fn push_measured<T: Element>(&mut self, expected: &[T], actual: &[T], measured: &Measured) {
         let (sums, places, count) = (&measured.sums, &measured.places, expected.len());
         let spread = |sum, squares, values| {
@@ -219,7 +220,12 @@ pub(super) fn measure<T: Element>(
 ) -> Totals {
     let (len, stride) = (expected.len(), stride(expected.len()));
     let (expected, actual) = (Blocks::<T>::new(expected), Blocks::<T>::new(actual));
-    let state = || (Totals::default(), Vec::new(), Vec::new());
+    let state = || {
+        let mut totals = Totals::default();
+        // Memory is asked for once, and touched only as far as this thread gets.
+        totals.tally.sample.reserve_exact(len.div_ceil(stride));
+        (totals, Vec::new(), Vec::new())
+    };
     let (spans, states) = walk::spans(len, threads, state, |(totals, e, a), span: Range<usize>| {
         totals.ordered = Ordered::default();
         for block in walk::blocks(span) {
@@ -233,10 +239,12 @@ pub(super) fn measure<T: Element>(
         }
         totals.ordered
     });
-    let mut all = Totals::default();
-    spans.iter().for_each(|span| all.ordered.merge(span));
-    states.into_iter().for_each(|(totals, ..)| all.tally.merge(totals.tally));
-    all
+    let mut ordered = Ordered::default();
+    spans.iter().for_each(|span| ordered.merge(span));
+    let mut tallies = states.into_iter().map(|(totals, ..)| totals.tally);
+    let mut tally = tallies.next().unwrap_or_default();
+    tallies.for_each(|other| tally.merge(other));
+    Totals { ordered, tally }
 }
 
 /// Measures one tensor alone.

@@ -89,8 +89,8 @@ fn values<T: Element>(
 ) -> Outcome {
     let epsilon = expected.dtype().epsilon().unwrap_or(0.0);
     let judge = Judge::new(rule, epsilon);
-    let totals = measure::<T>(expected, actual, &judge, threads);
-    let mut difference = Difference::new::<T>(expected, actual, &totals, &judge);
+    let mut totals = measure::<T>(expected, actual, &judge, threads);
+    let mut difference = Difference::new::<T>(expected, actual, &mut totals, &judge);
 
     let noise = rule.floor.map(|floor| Noise::new(&totals, floor, epsilon));
     difference.times_floor = noise.map(|noise| noise.times);

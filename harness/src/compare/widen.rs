@@ -9,11 +9,14 @@ use pulp::Simd;
 
 /// A 16-bit float, two of which lie in a 32-bit word. Only finite ones come back right.
 pub(super) trait Narrow: Pod {
+    /// The bits of the first magnitude that is not subnormal.
+    const NORMAL: u16;
     fn low(word: u32) -> f32;
     fn high(word: u32) -> f32;
 }
 
 impl Narrow for bf16 {
+    const NORMAL: u16 = 1 << 7;
     #[inline(always)]
     fn low(word: u32) -> f32 {
         f32::from_bits(word << 16)
@@ -25,6 +28,7 @@ impl Narrow for bf16 {
 }
 
 impl Narrow for f16 {
+    const NORMAL: u16 = 1 << 10;
     #[inline(always)]
     fn low(word: u32) -> f32 {
         Self::high(word << 16)
