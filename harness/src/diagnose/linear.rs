@@ -10,8 +10,9 @@ use crate::tensor::nearest_bf16;
 
 /// So many tensors before are tried as the input.
 const INPUTS: usize = 8;
-/// Most products that one try may take; of a larger layer fewer elements are looked at.
-const MOST_PRODUCTS: usize = 1 << 22;
+/// Rows that are looked at, and most products that one try may take: of a large layer only some outputs are looked at.
+const ROWS: usize = 16;
+const MOST_PRODUCTS: usize = 1 << 20;
 
 type Rounding = (&'static str, fn(f64) -> f64);
 
@@ -34,92 +35,122 @@ pub(super) fn cut(x: f64, bits: u32) -> f64 {
 
 pub(super) fn look(looked: &Looked) -> Vec<Found> {
     let pair = &looked.pair;
-    if !pair.same_shape() || pair.bar.eps() == 0.0 || pair.shape().is_empty() {
+    // With one row, any weight and some bias would do.
+    let rows = pair.actual.len() / pair.actual.width().max(1);
+    if !pair.same_shape() || pair.bar.eps() == 0.0 || rows < 2 {
         return Vec::new();
     }
-    let width = pair.actual.width();
-    let rows = pair.actual.len() / width;
     let others = looked.scene.others;
     let fits =
         |input: &&Other| input.shape.last().is_some_and(|last| input.len() == last * rows && *last > 1);
-    let weights =
-        |inputs: usize| others.weights().iter().filter(move |weight| weight.shape == [width, inputs]);
-    others
-        .before()
-        .iter()
-        .filter(fits)
-        .take(INPUTS)
-        .find_map(|input| {
-            let inputs = *input.shape.last()?;
-            let x = others.tensor(input)?;
-            let view = x.view();
-            let x = Field::new(&view);
-            let part = pair.part(MOST_PRODUCTS / inputs);
-            weights(inputs).find_map(|weight| {
-                let w = others.tensor(weight)?;
-                let layer = Layer::of_golden(&part, &x, &Field::new(&w.view()), inputs)?;
-                rounded(&part, &layer, input, weight).or_else(|| {
-                    weights(inputs)
-                        .filter(|other| other.name != weight.name)
-                        .find_map(|other| crossed(looked, &part, &layer, weight, other))
-                })
-            })
-        })
-        .into_iter()
-        .collect()
+    let inputs = others.before().iter().filter(fits).take(INPUTS);
+    inputs.into_iter().find_map(|input| of_input(looked, input, rows)).into_iter().collect()
 }
 
-/// A linear layer that makes the golden: the rows of input and weight that each sampled element is made of.
-struct Layer {
-    inputs: usize,
-    /// The input's rows, one after the other, and the weight's.
+fn of_input(looked: &Looked, input: &Other, rows: usize) -> Option<Found> {
+    let others = looked.scene.others;
+    let (width, inputs) = (looked.pair.actual.width(), *input.shape.last()?);
+    let weights = || others.weights().iter().filter(|weight| weight.shape == [width, inputs]);
+    weights().next()?;
+    let grid = Grid::new(looked, input, rows, inputs)?;
+    weights().find_map(|weight| {
+        let layer = grid.layer(looked, weight).filter(|layer| grid.is_golden(layer))?;
+        rounded(&grid, &layer, input, weight).or_else(|| {
+            let another = weights().filter(|other| other.name != weight.name);
+            another.into_iter().find_map(|other| crossed(looked, &grid, weight, other))
+        })
+    })
+}
+
+/// Some rows and some outputs of a layer, every row with every output.
+struct Grid<'a> {
+    pair: Pair<'a>,
+    /// The input's rows, one after the other.
     x: Vec<f64>,
+    outputs: Vec<usize>,
+    inputs: usize,
+}
+
+/// The weight's rows for the outputs of a grid.
+struct Layer {
     w: Vec<f64>,
     /// What is added to each output.
     bias: Vec<f64>,
 }
 
-impl Layer {
-    /// The layer with that input and weight and whatever bias is left, if the golden is what it makes.
-    fn of_golden(pair: &Pair, x: &Field, w: &Field, inputs: usize) -> Option<Self> {
-        let width = pair.actual.width();
-        let values = |field: &Field| (0..field.len()).map(|at| field.at(at)).collect::<Vec<f64>>();
-        // A few products tell most layers apart.
-        let first = pair.positions.first()?;
-        let last = first / width * width + width - 1;
-        let rows = pair.actual.len() / width;
-        let gap = |row: usize| {
-            let position = row * width + last % width;
-            let dot: f64 =
-                (0..inputs).map(|k| x.at(row * inputs + k) * w.at(last % width * inputs + k)).sum();
-            pair.expected.at(position) - dot
+impl<'a> Grid<'a> {
+    fn new(looked: &Looked<'_, 'a>, input: &Other, rows: usize, inputs: usize) -> Option<Self> {
+        let width = looked.pair.actual.width();
+        let spread = |count: usize, most: usize| -> Vec<usize> {
+            let taken = count.min(most.max(1));
+            (0..taken).map(|i| i * count / taken).collect()
         };
-        let (one, two) = (gap(0), gap(rows - 1));
-        if rows > 1 && (one - two).abs() > 1e-2 * (one.abs() + two.abs() + pair.bar.typical()) {
-            return None;
-        }
-        let mut layer = Self { inputs, x: values(x), w: values(w), bias: vec![0.0; width] };
-        let (mut sums, mut counts) = (vec![0.0; width], vec![0.0; width]);
-        for (index, &position) in pair.positions.iter().enumerate() {
-            sums[position % width] += pair.e[index] - layer.at(position, |x| x, |w| w);
-            counts[position % width] += 1.0;
-        }
-        layer.bias = sums.iter().zip(&counts).map(|(sum, n)| if *n > 0.0 { sum / n } else { 0.0 }).collect();
-        // With one row, any weight and some bias would do.
-        (rows >= 2 && is_golden(pair, |index| layer.at(pair.positions[index], |x| x, |w| w))).then_some(layer)
+        let rows = spread(rows, ROWS);
+        let outputs = spread(width, MOST_PRODUCTS / inputs / rows.len());
+        let positions =
+            rows.iter().flat_map(|row| outputs.iter().map(move |out| row * width + out)).collect();
+        let tensor = looked.scene.others.tensor(input)?;
+        let view = tensor.view();
+        let field = Field::new(&view);
+        let x = rows
+            .iter()
+            .flat_map(|row| (0..inputs).map(move |k| row * inputs + k))
+            .map(|at| field.at(at))
+            .collect();
+        Some(Self { pair: looked.pair.at(positions), x, outputs, inputs })
     }
 
-    /// The output at a position, with input and weight changed first.
-    fn at(&self, position: usize, of_x: impl Fn(f64) -> f64, of_w: impl Fn(f64) -> f64) -> f64 {
-        let width = self.bias.len();
-        let (row, out) = (position / width * self.inputs, position % width * self.inputs);
-        let products = (0..self.inputs).map(|k| of_x(self.x[row + k]) * of_w(self.w[out + k]));
-        products.sum::<f64>() + self.bias[position % width]
+    /// The layer with that weight, and with the bias that makes it the golden on average.
+    fn layer(&self, looked: &Looked, weight: &Other) -> Option<Layer> {
+        let tensor = looked.scene.others.tensor(weight)?;
+        let view = tensor.view();
+        let field = Field::new(&view);
+        let row =
+            |out: &usize| (0..self.inputs).map(|k| field.at(out * self.inputs + k)).collect::<Vec<f64>>();
+        let first = row(self.outputs.first()?);
+        // The difference of two rows has no bias in it, and tells most layers apart.
+        let dot = |at: usize| (0..self.inputs).map(|k| self.x[at * self.inputs + k] * first[k]).sum::<f64>();
+        let last = self.x.len() / self.inputs - 1;
+        let difference = dot(last) - dot(0);
+        let near = |values: &[f64]| {
+            let found = values[last * self.outputs.len()] - values[0];
+            (found - difference).abs()
+                <= 0.05 * (found.abs() + difference.abs()) + 8.0 * self.pair.bar.typical()
+        };
+        if !near(&self.pair.e) && !near(&self.pair.a) {
+            return None;
+        }
+        let w = self.outputs.iter().flat_map(row).collect();
+        Some(self.biased(Layer { w, bias: vec![0.0; self.outputs.len()] }, &self.pair.e))
+    }
+
+    /// The layer with the bias that makes it these values on average.
+    fn biased(&self, layer: Layer, values: &[f64]) -> Layer {
+        let outputs = self.outputs.len();
+        let mut sums = vec![0.0; outputs];
+        for (index, value) in values.iter().enumerate() {
+            sums[index % outputs] += value - self.at(&layer, index, |x| x, |w| w);
+        }
+        let rows = (values.len() / outputs) as f64;
+        let bias = sums.iter().zip(&layer.bias).map(|(sum, bias)| sum / rows + bias).collect();
+        Layer { bias, ..layer }
+    }
+
+    fn is_golden(&self, layer: &Layer) -> bool {
+        is_golden(&self.pair, |index| self.at(layer, index, |x| x, |w| w))
+    }
+
+    /// An output, with input and weight changed first.
+    fn at(&self, layer: &Layer, index: usize, of_x: impl Fn(f64) -> f64, of_w: impl Fn(f64) -> f64) -> f64 {
+        let (row, out) = (index / self.outputs.len(), index % self.outputs.len());
+        let (x, w) =
+            (&self.x[row * self.inputs..][..self.inputs], &layer.w[out * self.inputs..][..self.inputs]);
+        x.iter().zip(w).map(|(x, w)| of_x(*x) * of_w(*w)).sum::<f64>() + layer.bias[out]
     }
 }
 
 /// Input, weight or both rounded to a narrower format.
-fn rounded(pair: &Pair, layer: &Layer, input: &Other, weight: &Other) -> Option<Found> {
+fn rounded(grid: &Grid, layer: &Layer, input: &Other, weight: &Other) -> Option<Found> {
     let own: fn(f64) -> f64 = |x| x;
     let (input, weight) = (&input.name, &weight.name);
     let tries = ROUNDINGS.iter().flat_map(|&(format, round)| {
@@ -130,31 +161,18 @@ fn rounded(pair: &Pair, layer: &Layer, input: &Other, weight: &Other) -> Option<
         ]
     });
     tries.into_iter().find_map(|(of_x, of_w, what)| {
-        let residual = pair.explained(0, |index| layer.at(pair.positions[index], of_x, of_w))?;
+        let residual = grid.pair.explained(0, |index| grid.at(layer, index, of_x, of_w))?;
         let text = format!("what the layer makes of {what}: precision, not structure");
         Some(Found::new(Kind::Rounded, 2, residual, text))
     })
 }
 
 /// The same layer with another weight, and with the bias of the one or of the other.
-fn crossed(looked: &Looked, pair: &Pair, layer: &Layer, weight: &Other, other: &Other) -> Option<Found> {
-    let tensor = looked.scene.others.tensor(other)?;
-    let view = tensor.view();
-    let field = Field::new(&view);
-    let w: Vec<f64> = (0..field.len()).map(|at| field.at(at)).collect();
-    let width = layer.bias.len();
-    let other_layer = Layer { inputs: layer.inputs, x: layer.x.clone(), w, bias: layer.bias.clone() };
-    let own = |index: usize| other_layer.at(pair.positions[index], |x| x, |w| w);
-    // The other's own bias is what is left of the actual, the same in each row.
-    let (mut sums, mut counts) = (vec![0.0; width], vec![0.0; width]);
-    for (index, &position) in pair.positions.iter().enumerate() {
-        sums[position % width] += pair.a[index] - own(index);
-        counts[position % width] += 1.0;
-    }
-    let more = |position: usize| sums[position % width] / f64::max(counts[position % width], 1.0);
-    let residual = pair
-        .explained(0, own)
-        .or_else(|| pair.explained(width, |index| own(index) + more(pair.positions[index])))?;
+fn crossed(looked: &Looked, grid: &Grid, weight: &Other, other: &Other) -> Option<Found> {
+    let layer = grid.layer(looked, other)?;
+    let layer = grid.biased(layer, &grid.pair.a);
+    let parameters = layer.bias.len();
+    let residual = grid.pair.explained(parameters, |index| grid.at(&layer, index, |x| x, |w| w))?;
     let text = format!("what the layer makes with the weight `{}` in place of `{}`", other.name, weight.name);
     Some(Found::new(Kind::Crossed, 2, residual, text))
 }

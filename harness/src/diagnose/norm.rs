@@ -1,6 +1,5 @@
 //! Another normalisation of the same input, told where the input is known: kind, groups and eps.
 
-use super::field::Field;
 use super::function::{gap, tolerance};
 use super::others::with;
 use super::scene::{Other, Pair};
@@ -9,8 +8,8 @@ use crate::compare::number::Short;
 
 /// So many tensors of the same shape before are tried as the input.
 const INPUTS: usize = 4;
-/// A larger input is not normalised again.
-const MOST_ELEMENTS: usize = 1 << 24;
+/// Of a large tensor so many rows are looked at, and no groups, which go through all of it.
+const ROWS: usize = 64;
 /// So many vectors among the weights are tried as a norm's.
 const MOST_VECTORS: usize = 512;
 /// The golden is about what a norm makes, but for its eps.
@@ -68,17 +67,19 @@ impl Normalisation {
 }
 
 pub(super) fn look(looked: &Looked) -> Vec<Found> {
-    let pair = &looked.pair;
-    let shape = pair.shape();
-    if !pair.same_shape() || pair.bar.eps() == 0.0 || shape.len() < 2 || pair.actual.width() < 4 {
+    let shape = looked.pair.shape();
+    let width = looked.pair.actual.width();
+    if !looked.pair.same_shape() || looked.pair.bar.eps() == 0.0 || shape.len() < 2 || width < 4 {
         return Vec::new();
     }
+    let rows = looked.pair.actual.len() / width;
+    let some = looked.pair.sampled().map(|_| {
+        let rows = (0..ROWS.min(rows)).map(|i| i * rows / ROWS.min(rows));
+        looked.pair.at(rows.flat_map(|row| row * width..(row + 1) * width).collect())
+    });
+    let pair = some.as_ref().unwrap_or(&looked.pair);
     let inputs = looked.scene.others.before().iter().filter(|other| same(other, shape)).take(INPUTS);
-    inputs
-        .filter(|other| other.len() <= MOST_ELEMENTS)
-        .find_map(|other| against(looked, other))
-        .into_iter()
-        .collect()
+    inputs.into_iter().find_map(|other| against(looked, pair, other)).into_iter().collect()
 }
 
 /// Of the same shape, or of the same with positions in one axis: a norm before an attention over pixels.
@@ -97,15 +98,17 @@ struct Moments {
 }
 
 impl Moments {
-    fn new(normalisation: Normalisation, shape: &[usize], x: &Field) -> Self {
-        let groups = normalisation.count(shape);
-        let (mut count, mut sum, mut squares) = (vec![0.0; groups], vec![0.0; groups], vec![0.0; groups]);
-        for position in 0..x.len() {
-            let (group, x) = (normalisation.group(shape, position), x.at(position));
+    /// Those of `x` at the pair's positions, where every group is there whole or not at all.
+    fn new(normalisation: Normalisation, pair: &Pair, x: &[f64]) -> Self {
+        let groups = normalisation.count(pair.shape());
+        let (mut count, mut sum, mut squares) = (vec![0f64; groups], vec![0.0; groups], vec![0.0; groups]);
+        for (&position, x) in pair.positions.iter().zip(x) {
+            let group = normalisation.group(pair.shape(), position);
             count[group] += 1.0;
             sum[group] += x;
             squares[group] += x * x;
         }
+        count.iter_mut().for_each(|count| *count = count.max(1.0));
         let mean = |group: usize| if normalisation.centred { sum[group] / count[group] } else { 0.0 };
         let variance = |group: usize| squares[group] / count[group] - mean(group).powi(2);
         Self {
@@ -126,25 +129,24 @@ impl Moments {
 }
 
 /// The candidates for the golden's own normalisation.
-fn candidates(shape: &[usize]) -> Vec<Normalisation> {
+fn candidates(pair: &Pair) -> Vec<Normalisation> {
+    let shape = pair.shape();
     let width = shape.last().copied().unwrap_or(1);
+    let small = pair.sampled().is_none();
     let rows = [false, true].map(|centred| Normalisation { over: Over::Row, centred });
     let groups = [32, 16, 8, 4, 2, 1]
         .into_iter()
-        .filter(|n| shape.len() >= 3 && width.is_multiple_of(*n) && *n < width);
+        .filter(|n| small && shape.len() >= 3 && width.is_multiple_of(*n) && *n < width);
     let groups = groups
         .flat_map(|n| [Over::Groups(n), Over::EveryNth(n)])
         .map(|over| Normalisation { over, centred: true });
     rows.into_iter().chain(groups).collect()
 }
 
-fn against(looked: &Looked, other: &Other) -> Option<Found> {
-    let pair = &looked.pair;
-    let shape = pair.shape();
+fn against(looked: &Looked, pair: &Pair, other: &Other) -> Option<Found> {
     with(looked, other, |field| {
         let x: Vec<f64> = pair.positions.iter().map(|&position| field.at(position)).collect();
-        let all: Vec<Moments> =
-            candidates(shape).into_iter().map(|n| Moments::new(n, shape, field)).collect();
+        let all: Vec<Moments> = candidates(pair).into_iter().map(|n| Moments::new(n, pair, &x)).collect();
         let affines = Affine::known(looked);
         // The golden's own kind, with its weight and bias, and its eps.
         let (right, affine, eps) = all.iter().find_map(|moments| {
@@ -217,7 +219,7 @@ fn other_eps(pair: &Pair, right: &Moments, affine: &Affine, eps: f64, input: &st
 
 /// The normalisation of the golden itself: it ran twice.
 fn again(pair: &Pair, right: &Moments, affine: &Affine, eps: f64, input: &str) -> Option<Found> {
-    let moments = Moments::new(right.normalisation, pair.shape(), &pair.expected);
+    let moments = Moments::new(right.normalisation, pair, &pair.e);
     let normal = moments.normalised(pair, &pair.e, eps);
     let residual = pair.explained(0, |index| affine.at(pair, index, normal[index]))?;
     let text = format!("the {} of `{input}`, applied twice", right.normalisation.name());

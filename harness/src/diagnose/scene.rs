@@ -100,28 +100,12 @@ impl<'a> Pair<'a> {
         Self { expected, actual, positions, e, a, bar }
     }
 
-    /// The same pair with about so many of its sampled elements, in whole rows where they are all there.
-    pub(super) fn part(&self, most: usize) -> Self {
-        let count = self.positions.len();
-        let width = self.actual.width();
-        let step = count.div_ceil(most.max(width)).max(1);
-        let keep = |index: &usize| {
-            if count == self.actual.len() {
-                (index / width).is_multiple_of(step)
-            } else {
-                index.is_multiple_of(step)
-            }
-        };
-        let kept: Vec<usize> = (0..count).filter(keep).collect();
-        let of = |values: &[f64]| kept.iter().filter_map(|&index| values.get(index).copied()).collect();
-        Self {
-            expected: self.expected.clone(),
-            actual: self.actual.clone(),
-            positions: kept.iter().map(|&index| self.positions[index]).collect(),
-            e: of(&self.e),
-            a: of(&self.a),
-            bar: self.bar.clone(),
-        }
+    /// The same pair, looked at in these positions.
+    pub(super) fn at(&self, positions: Vec<usize>) -> Self {
+        let of = |field: &Field| positions.iter().map(|&position| field.at(position)).collect();
+        let (e, a) = (of(&self.expected), of(&self.actual));
+        let (expected, actual) = (self.expected.clone(), self.actual.clone());
+        Self { expected, actual, positions, e, a, bar: self.bar.clone() }
     }
 
     /// How many elements are looked at, where it is not all of them.
