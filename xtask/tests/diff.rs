@@ -290,3 +290,23 @@ fn what_cannot_be_read_is_one_clear_error() {
         &["error: cannot write `no/where.jsonl`"],
     );
 }
+
+#[test]
+fn the_first_difference_is_looked_into() {
+    let folder = Folder::new();
+    let (norm, gate): (Vec<f32>, Vec<f32>) = (
+        (1..=12u8).map(|i| f32::from(i).sin()).collect(),
+        (1..=12u8).map(|i| f32::from(i * i).cos()).collect(),
+    );
+    let halves: Vec<f32> = [&gate[6..], &gate[..6]].concat();
+    folder.safetensors("a.safetensors", "", &[("1.norm", &norm), ("2.gate", &gate), ("3.out", &norm)]);
+    folder.safetensors("b.safetensors", "", &[("1.norm", &norm), ("2.gate", &halves), ("3.out", &gate)]);
+    check(
+        folder.diff(&["a.safetensors", "b.safetensors"]),
+        1,
+        &[
+            "2.gate: value differs\n  cause    it is the golden with parts of axis 0, 2 in all, in other places: 1 at 0, 0 at 1",
+            "look at  the order in which the fused projection is split",
+        ],
+    );
+}
