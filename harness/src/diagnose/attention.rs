@@ -17,7 +17,7 @@ pub(super) fn look(looked: &Looked) -> Vec<Found> {
         return Vec::new();
     }
     match Rows::of(pair) {
-        Some(rows) => mask(pair, &rows).or_else(|| even(pair, &rows)).or_else(|| temperature(looked, &rows)),
+        Some(rows) => mask(pair, &rows).or_else(|| temperature(looked, &rows)).or_else(|| even(pair, &rows)),
         None => fill(pair),
     }
     .into_iter()
@@ -142,6 +142,11 @@ fn temperature(looked: &Looked, rows: &Rows) -> Option<Found> {
         row.clone().for_each(|index| predicted[index] = pair.e[index].powf(times) / sum);
     }
     let residual = pair.explained(1, |index| predicted[index])?;
+    if times.abs() < 0.05 {
+        let text =
+            format!("attention spread evenly: a softmax of scores that were multiplied by {}", Short(times));
+        return Some(Found::new(Kind::UniformAttention, 1, residual, text));
+    }
     let name = named(times, (1e-4f64).max(pair.bar.eps()), &looked.lengths());
     let name = name.map(|name| format!(" ({name})")).unwrap_or_default();
     let text = format!("the golden's softmax of scores that were multiplied by {}{name}", Short(times));
@@ -151,6 +156,17 @@ fn temperature(looked: &Looked, rows: &Rows) -> Option<Found> {
 /// Scores that agree but for the keys that one side masks.
 fn fill(pair: &Pair) -> Option<Found> {
     let masked = |x: f64| x < MASKED || x == f64::NEG_INFINITY;
+    // A mask is one value, far below all others: not an activation that happens to be large.
+    let is_mask = |values: &[f64]| {
+        let (fill, rest): (Vec<f64>, Vec<f64>) = values.iter().partition(|x| masked(**x));
+        let most = rest.iter().fold(0f64, |most, x| most.max(x.abs()));
+        let (low, high) =
+            fill.iter().fold((0f64, f64::NEG_INFINITY), |(low, high), x| (low.min(*x), high.max(*x)));
+        fill.is_empty() || fill.len() >= 2 && high < -50.0 * most && (low == high || low / high < 1.05)
+    };
+    if !is_mask(&pair.e) || !is_mask(&pair.a) {
+        return None;
+    }
     let count = |of: &dyn Fn(usize) -> bool| (0..pair.e.len()).filter(|&index| of(index)).count();
     let missing = count(&|index| masked(pair.e[index]) && !masked(pair.a[index]));
     let added = count(&|index| !masked(pair.e[index]) && masked(pair.a[index]));

@@ -41,12 +41,6 @@ pub(super) fn look(looked: &Looked) -> Vec<Found> {
     plain(looked).or_else(|| gated(looked)).or_else(|| halves(looked)).into_iter().collect()
 }
 
-/// The tensors before that may be inputs of an elementwise stage, nearest first.
-fn inputs<'l>(looked: &'l Looked) -> Vec<&'l Other> {
-    let shape = looked.scene.expected.shape();
-    looked.scene.others.before().iter().filter(|other| other.shape == shape).take(INPUTS).collect()
-}
-
 fn values(looked: &Looked, other: &Other) -> Option<Vec<f64>> {
     with(looked, other, |field| {
         Some(looked.pair.positions.iter().map(|&position| field.at(position)).collect())
@@ -56,7 +50,7 @@ fn values(looked: &Looked, other: &Other) -> Option<Vec<f64>> {
 /// `activation(x)`.
 fn plain(looked: &Looked) -> Option<Found> {
     let pair = &looked.pair;
-    inputs(looked).into_iter().find_map(|other| {
+    looked.inputs(INPUTS).find_map(|other| {
         let x = values(looked, other)?;
         let (right, function) = golden(pair, |f, index| f(x[index]))?;
         let name = &other.name;
@@ -73,9 +67,10 @@ fn plain(looked: &Looked) -> Option<Found> {
 
 /// `activation(gate) * up`, both of them tensors before.
 fn gated(looked: &Looked) -> Option<Found> {
-    let inputs = inputs(looked);
-    let loaded: Vec<(&str, Vec<f64>)> =
-        inputs.into_iter().filter_map(|other| Some((other.name.as_str(), values(looked, other)?))).collect();
+    let loaded: Vec<(&str, Vec<f64>)> = looked
+        .inputs(INPUTS)
+        .filter_map(|other| Some((other.name.as_str(), values(looked, other)?)))
+        .collect();
     loaded.iter().enumerate().find_map(|(g, (gate, x))| {
         let ups = loaded.iter().enumerate().filter(|(u, _)| *u != g);
         ups.into_iter()
@@ -86,10 +81,9 @@ fn gated(looked: &Looked) -> Option<Found> {
 /// `activation(first half) * second half` of one tensor before, or the other way round.
 fn halves(looked: &Looked) -> Option<Found> {
     let pair = &looked.pair;
-    let shape = looked.scene.expected.shape();
-    let (&width, outer) = shape.split_last()?;
+    let (&width, outer) = pair.shape().split_last()?;
     let fused = |other: &&Other| {
-        other.shape.split_last().is_some_and(|(last, rest)| *last == 2 * width && rest == outer)
+        other.field_shape().split_last().is_some_and(|(last, rest)| *last == 2 * width && rest == outer)
     };
     looked.scene.others.before().iter().filter(fused).take(2).find_map(|other| {
         let half = |second: usize| {

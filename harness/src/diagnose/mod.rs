@@ -66,7 +66,17 @@ const ROUNDS: &[&[Family]] = &[
 ];
 
 /// What kind of wrong the actual is, best explanation first, at most three; nothing when no explanation holds.
+///
+/// It never ends the process that asks: whatever goes wrong in here costs the causes and a line on standard error.
 pub fn diagnose(scene: &Scene) -> Vec<Cause> {
+    let looked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| causes(scene)));
+    looked.unwrap_or_else(|_| {
+        eprintln!("the cause of `{}` could not be looked for; please report this", scene.name);
+        Vec::new()
+    })
+}
+
+fn causes(scene: &Scene) -> Vec<Cause> {
     if scene.actual.is_empty() || scene.expected.is_empty() {
         return Vec::new();
     }
@@ -101,6 +111,12 @@ struct Looked<'s, 'a> {
 }
 
 impl Looked<'_, '_> {
+    /// The tensors before that are of the same shape, element for element, nearest first.
+    fn inputs(&self, most: usize) -> impl Iterator<Item = &Other> {
+        let shape = self.pair.shape();
+        self.scene.others.before().iter().filter(move |other| other.field_shape() == shape).take(most)
+    }
+
     /// Lengths that occur in the shapes here, those of the checkpoint itself first.
     fn lengths(&self) -> Vec<usize> {
         let own = self.pair.expected.shape().iter().rev();

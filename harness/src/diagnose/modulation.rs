@@ -16,9 +16,8 @@ pub(super) fn look(looked: &Looked) -> Vec<Found> {
     if !pair.same_shape() || shape.len() < 3 || pair.bar.eps() == 0.0 {
         return Vec::new();
     }
-    let inputs = looked.scene.others.before().iter().filter(|other| other.shape == shape).take(INPUTS);
-    inputs
-        .into_iter()
+    looked
+        .inputs(INPUTS)
         .find_map(|other| {
             let x: Vec<f64> = with(looked, other, |field| {
                 Some(pair.positions.iter().map(|&position| field.at(position)).collect())

@@ -79,14 +79,15 @@ pub(super) fn look(looked: &Looked) -> Vec<Found> {
     });
     let pair = some.as_ref().unwrap_or(&looked.pair);
     let inputs = looked.scene.others.before().iter().filter(|other| same(other, shape)).take(INPUTS);
-    inputs.into_iter().find_map(|other| against(looked, pair, other)).into_iter().collect()
+    let known = Affine::known(looked);
+    inputs.into_iter().find_map(|other| against(looked, pair, &known, other)).into_iter().collect()
 }
 
 /// Of the same shape, or of the same with positions in one axis: a norm before an attention over pixels.
 fn same(other: &Other, shape: &[usize]) -> bool {
     let flat =
         |shape: &[usize]| (shape.first().copied(), shape.iter().product::<usize>(), shape.last().copied());
-    flat(&other.shape) == flat(shape)
+    flat(&other.field_shape()) == flat(shape)
 }
 
 /// Mean and mean square of each group of the input.
@@ -143,16 +144,19 @@ fn candidates(pair: &Pair) -> Vec<Normalisation> {
     rows.into_iter().chain(groups).collect()
 }
 
-fn against(looked: &Looked, pair: &Pair, other: &Other) -> Option<Found> {
+fn against(looked: &Looked, pair: &Pair, known: &[Affine], other: &Other) -> Option<Found> {
     with(looked, other, |field| {
         let x: Vec<f64> = pair.positions.iter().map(|&position| field.at(position)).collect();
         let all: Vec<Moments> = candidates(pair).into_iter().map(|n| Moments::new(n, pair, &x)).collect();
-        let affines = Affine::known(looked);
         // The golden's own kind, with its weight and bias, and its eps.
         let (right, affine, eps) = all.iter().find_map(|moments| {
+            let known = Affine::nearest(pair, &moments.normalised(pair, &x, USUAL_EPS[4]), known);
             let of_eps = |eps: f64| {
                 let normal = moments.normalised(pair, &x, eps);
-                let affine = Affine::of_golden(pair, moments.normalisation, &normal, &affines)?;
+                let affine = match known {
+                    Some(known) => known.clone(),
+                    None => Affine::fitted(pair, moments.normalisation, &normal)?,
+                };
                 Some((gap(pair, |index| affine.at(pair, index, normal[index])), affine, eps))
             };
             let best = USUAL_EPS.into_iter().filter_map(of_eps).min_by(|a, b| a.0.total_cmp(&b.0))?;
@@ -243,6 +247,7 @@ fn along_another_axis(pair: &Pair, normal: &[f64], affine: &Affine) -> Option<Fo
 }
 
 /// A weight and a bias for each channel.
+#[derive(Clone)]
 struct Affine {
     weight: Vec<f64>,
     bias: Vec<f64>,
@@ -268,14 +273,15 @@ impl Affine {
         [Self { weight: vec![1.0; width], bias: vec![0.0; width] }].into_iter().chain(weights).collect()
     }
 
-    /// What makes the golden of its input, normalised with about the right eps: one that is known, or, where a row is
-    /// normalised by itself, the best for each channel. Over groups of channels that would fit any grouping.
-    fn of_golden(pair: &Pair, normalisation: Normalisation, normal: &[f64], known: &[Self]) -> Option<Self> {
+    /// The known one that comes nearest to making the golden of its input, normalised with about the right eps.
+    fn nearest<'k>(pair: &Pair, normal: &[f64], known: &'k [Self]) -> Option<&'k Self> {
         let far = |affine: &Self| gap(pair, |index| affine.at(pair, index, normal[index]));
         let near = known.iter().map(|affine| (far(affine), affine)).min_by(|a, b| a.0.total_cmp(&b.0));
-        if let Some((_, affine)) = near.filter(|(gap, _)| *gap < ABOUT) {
-            return Some(Self { weight: affine.weight.clone(), bias: affine.bias.clone() });
-        }
+        near.filter(|(gap, _)| *gap < ABOUT).map(|(_, affine)| affine)
+    }
+
+    /// Where a row is normalised by itself, the best for each channel. Over groups of channels that would fit any grouping.
+    fn fitted(pair: &Pair, normalisation: Normalisation, normal: &[f64]) -> Option<Self> {
         let width = pair.actual.width();
         if normalisation.over != Over::Row || pair.positions.len() < 4 * width {
             return None;

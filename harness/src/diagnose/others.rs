@@ -120,7 +120,7 @@ fn term(looked: &Looked) -> Option<Found> {
     let others = looked.scene.others;
     let candidates = others.before().iter().take(TERMS).chain(others.after().iter().take(TERMS / 4));
     candidates.chain(others.weights()).find_map(|other| {
-        let places = Broadcast::new(&other.shape, pair)?;
+        let places = Broadcast::new(&other.field_shape(), pair)?;
         with(looked, other, |field| {
             [(-1.0, "without"), (1.0, "plus once more"), (-2.0, "with the opposite sign of")]
                 .into_iter()

@@ -171,21 +171,14 @@ impl Pair<'_> {
         };
         let part = if left == 0.0 { 0.0 } else { left / error };
         let used = self.bar.used(sums);
-        (used <= SLACK && part <= PART).then_some(Residual { rms: left, part, used })
+        // Where there is no error there is nothing to explain.
+        (error > 0.0 && used <= SLACK && part <= PART).then_some(Residual { rms: left, part, used })
     }
 
     /// What is left when the golden is what `predict` makes of the actual: for faults that lose something, which can only be
     /// undone the other way round.
     pub(super) fn mirrored(&self, predict: impl Fn(usize) -> f64) -> Option<Residual> {
-        let mirrored = Pair {
-            expected: self.actual.clone(),
-            actual: self.expected.clone(),
-            positions: self.positions.clone(),
-            e: self.a.clone(),
-            a: self.e.clone(),
-            bar: self.bar.clone(),
-        };
-        mirrored.explained(0, predict)
+        self.mirrored_pair().explained(0, predict)
     }
 
     /// What is left where a fault leaves the golden as it is; the elements it touches are silent, and all of the error.

@@ -51,8 +51,13 @@ fn inputs<'l>(looked: &'l Looked) -> impl Iterator<Item = (String, Tensor)> + 'l
         .flat_map(|&one| near.iter().map(move |&two| (one, two)))
         .filter(|(one, two)| one.name != two.name)
         .collect();
-    let joined =
-        pairs.into_iter().filter(move |(one, two)| one.len() + two.len() == len && len <= MOST_JOINED);
+    let fit = move |(one, two): &(&Other, &Other)| {
+        one.len() + two.len() == len
+            && one.len() * two.len() > 0
+            && one.dtype == two.dtype
+            && len <= MOST_JOINED
+    };
+    let joined = pairs.into_iter().filter(fit);
     let joined = joined.filter_map(move |(one, two)| {
         let same_but = |axis: usize| (0..shape.len()).all(|at| at == axis || one.shape[at] == two.shape[at]);
         let axis = (0..shape.len())

@@ -129,6 +129,10 @@ fn other_base(looked: &Looked, tables: Vec<Table>) -> Option<Found> {
     let mut guides: Vec<Vec<f64>> =
         golden.iter().zip(&tables).filter_map(|(column, table)| table.positions(column)).collect();
     guides.dedup();
+    // With two positions only, any angle would be that of some base.
+    if guides.iter().flatten().all(|position| position.abs() <= 1.0) {
+        return None;
+    }
     // For each column that turns: its positions, its speed and that of the actual.
     let mut columns = Vec::with_capacity(width);
     for (at, values) in golden.iter().enumerate() {
@@ -157,10 +161,11 @@ fn other_base(looked: &Looked, tables: Vec<Table>) -> Option<Found> {
     // Whatever the base, the fastest pair turns by one; other angles are those of other positions.
     let fastest = columns.iter().flatten().filter(|(_, right, _)| (right - 1.0).abs() < 1e-3);
     let from_one = fastest.into_iter().all(|(_, _, wrong)| (wrong - 1.0).abs() < 1e-3);
-    if (measured - 1.0).abs() < 1e-3 || !alike || !from_one {
+    if (measured - 1.0).abs() < 1e-3 || ratios.len() < 2 || !alike || !from_one {
         return None;
     }
-    let residual = pair.explained(1, |index| {
+    // A speed for each column was fitted.
+    let residual = pair.explained(width, |index| {
         let (row, at) = (pair.positions[index] / width, pair.positions[index] % width);
         match (&columns[at], row < rows) {
             (Some((positions, _, wrong)), true) => tables[at].at(positions[row] * wrong),

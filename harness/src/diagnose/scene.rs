@@ -39,6 +39,13 @@ impl Other {
     pub(super) fn len(&self) -> usize {
         self.shape.iter().product()
     }
+
+    /// The shape that its [`Field`] has.
+    pub(super) fn field_shape(&self) -> Vec<usize> {
+        let mut shape = self.shape.clone();
+        shape.extend((self.dtype == Dtype::Complex64).then_some(2));
+        shape
+    }
 }
 
 /// The tensors beside the failing one, read only when they are looked at.
@@ -85,6 +92,8 @@ pub(super) struct Pair<'a> {
     /// The actual at each of them.
     pub(super) a: Vec<f64>,
     pub(super) bar: Bar,
+    /// Whether the tensors themselves have the same shape: a complex one is not its real parts and the others.
+    alike: bool,
 }
 
 impl<'a> Pair<'a> {
@@ -97,7 +106,8 @@ impl<'a> Pair<'a> {
         };
         let a: Vec<f64> = positions.iter().map(|&position| actual.at(position)).collect();
         let bar = Bar::new(scene.rule, expected.dtype(), &e, &a);
-        Self { expected, actual, positions, e, a, bar }
+        let alike = scene.expected.shape() == scene.actual.shape();
+        Self { expected, actual, positions, e, a, bar, alike }
     }
 
     /// The same pair, looked at in these positions.
@@ -105,7 +115,7 @@ impl<'a> Pair<'a> {
         let of = |field: &Field| positions.iter().map(|&position| field.at(position)).collect();
         let (e, a) = (of(&self.expected), of(&self.actual));
         let (expected, actual) = (self.expected.clone(), self.actual.clone());
-        Self { expected, actual, positions, e, a, bar: self.bar.clone() }
+        Self { expected, actual, positions, e, a, bar: self.bar.clone(), alike: self.alike }
     }
 
     /// How many elements are looked at, where it is not all of them.
@@ -115,12 +125,25 @@ impl<'a> Pair<'a> {
 
     /// Whether golden and actual have the same shape, so that position for position they are the same element.
     pub(super) fn same_shape(&self) -> bool {
-        self.expected.shape() == self.actual.shape()
+        self.alike && self.expected.shape() == self.actual.shape()
     }
 
     /// Lengths of the axes.
     pub(super) fn shape(&self) -> &[usize] {
         self.actual.shape()
+    }
+
+    /// Golden and actual exchanged.
+    pub(super) fn mirrored_pair(&self) -> Self {
+        Self {
+            expected: self.actual.clone(),
+            actual: self.expected.clone(),
+            positions: self.positions.clone(),
+            e: self.a.clone(),
+            a: self.e.clone(),
+            bar: self.bar.clone(),
+            alike: self.alike,
+        }
     }
 
     /// Whether both sides of a sampled pair are finite and no fill values.

@@ -6,7 +6,7 @@ use super::finding::{sentence, told_cause};
 use crate::Class;
 use crate::compare::{Difference, Gate, Stats, Worst};
 use crate::record::{Image, Record};
-use crate::run::{Account, Ending, Verdict, WEIGHTS};
+use crate::run::{Account, Ending, Finding, Verdict, WEIGHTS};
 use crate::spec::Spec;
 
 /// The text of a failing trial of `spec`, of which `account` tells and whose suite is the test target `target`; empty for
@@ -21,14 +21,18 @@ pub(crate) fn trial_text(spec: &Spec, account: &Account, ending: &Ending, target
     if let Some(sentence) = sentence(spec, account).filter(|_| spec.checkpoint(&ending.name).is_some()) {
         row("cause", &sentence);
     }
-    // The run on golden inputs has looked into this very checkpoint.
-    let own = account.on_golden_inputs().ending(&ending.name).and_then(|ending| ending.record.as_ref());
-    let causes = own.map_or(&[][..], |record| &record.causes);
-    for cause in causes.iter().skip(1) {
-        row("or", &format!("its output is {}", told_cause(cause)));
-    }
-    if let Some(cause) = causes.first() {
-        row("look at", cause.kind.next());
+    if let Some(Finding::Culprit(culprit)) = account.brief_finding(spec) {
+        for cause in culprit.causes.iter().skip(1) {
+            row("or", &format!("its output is {}", told_cause(cause)));
+        }
+        if let Some(cause) = culprit.causes.first() {
+            row("look at", cause.kind.next());
+        }
+        // A later stage may be wrong by its own doing, too.
+        let own = account.on_golden_inputs().ending(&ending.name).and_then(|ending| ending.record.as_ref());
+        for cause in own.iter().flat_map(|record| &record.causes).filter(|_| ending.name != culprit.name) {
+            row("here", &format!("on golden inputs it is {}", told_cause(cause)));
+        }
     }
     match &ending.record {
         Some(record) => tensor_rows(record, *class, line, &mut row),

@@ -82,7 +82,7 @@ fn place(account: &Account, name: &str) -> String {
 pub(crate) fn finding(spec: &Spec, found: &Finding, local: &Account) -> String {
     match found {
         Finding::Right => {
-            "no stage is wrong on golden inputs; if the port is red without them, `cargo xtask bisect` tells more\n"
+            "no stage is wrong on golden inputs; if the port is red without them, `cargo xtask parity` tells more\n"
                 .to_owned()
         }
         Finding::Unknown(trial) => {

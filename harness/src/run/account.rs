@@ -79,7 +79,11 @@ impl Account {
     /// Where the port goes wrong by its own doing, if this run can tell; the fixtures tell what would narrow it down.
     pub(crate) fn finding(&self, spec: &Spec, fixtures: Option<&FixtureSet>) -> Option<Finding> {
         match &self.local {
-            Some(local) => Some(locate(spec, local, Some(self), fixtures)),
+            // What only the second run did not get over says nothing of the port.
+            Some(local) => Some(locate(spec, local, Some(self), fixtures)).filter(|found| match found {
+                Finding::Culprit(culprit) => culprit.class != Class::Crash || self.story.crashed(),
+                _ => true,
+            }),
             None if self.story.inject() == Inject::All => Some(locate(spec, self, None, fixtures)),
             // What is red before any value is has only right values before it.
             None => Some(locate(spec, self, None, fixtures)).filter(|found| match found {

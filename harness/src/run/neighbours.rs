@@ -47,7 +47,8 @@ impl Others for Neighbours<'_> {
     }
 
     fn tensor(&self, other: &Other) -> Option<Tensor> {
-        let is = |entry: &&TensorEntry| entry.name == other.name && entry.dtype == other.dtype;
+        // A tap may go by the name of an input or a weight.
+        let is = |entry: &&TensorEntry| entry.name == other.name && self::other(self.spec, entry) == *other;
         let roles = [Role::Golden, Role::Input, Role::Weight];
         let entry = roles.into_iter().find_map(|role| self.fixtures.entries(role).find(is))?;
         let tensor = self.fixtures.read(entry).ok()?;

@@ -139,7 +139,7 @@ fn softmaxes(#[values(Float32, Bfloat16)] dtype: Dtype) {
     let case = Case::new(dtype, &[2, 8, 8], &of(1.0, |_| true)).named("attn.probs");
     case.is(&of(8f64.sqrt(), |_| true), "softmax_scale", &["sqrt(8)"]);
     case.is(&of(1.0, causal), "mask", &["keys masked that the golden attends to"]);
-    case.is(&of(0.0, |_| true), "uniform_attention", &["100 % of the entropy"]);
+    case.is(&of(0.0, |_| true), "uniform_attention", &["attention spread"]);
     let masked = Case::new(dtype, &[2, 8, 8], &of(1.0, causal)).named("attn.probs");
     masked.is(&of(1.0, |_| true), "mask", &["keys that the golden masks"]);
     let fill: Vec<f64> = scores.iter().enumerate().map(|(i, &x)| if causal(i) { x } else { -1e9 }).collect();

@@ -123,6 +123,11 @@ impl Case {
         self
     }
 
+    /// What surrounds the checkpoint.
+    pub(crate) fn around(&self) -> &dyn Others {
+        &self.around
+    }
+
     /// What is said of an actual, which comes with the rounding of a real port on top.
     pub(crate) fn causes(&self, shape: &[usize], actual: &[f64]) -> Vec<Cause> {
         let (eps, size) = (self.dtype.epsilon().unwrap_or(0.0), self.size());

@@ -40,6 +40,64 @@ fn a_few_elements(#[values(Dtype::Float32, Dtype::Bfloat16)] dtype: Dtype) {
     case.is_unexplained(&actual);
 }
 
+#[test]
+fn a_complex_table_beside_a_real_one_of_the_same_shape() {
+    let table = Dice::new(86).normals(256);
+    let tensor = |values: &[f64]| {
+        let bytes = values.iter().flat_map(|x| (*x as f32).to_le_bytes()).collect();
+        Tensor::from_vec(Dtype::Complex64, vec![8, 16], bytes).unwrap()
+    };
+    let (expected, actual) =
+        (tensor(&table), tensor(&Dice::new(87).normals(256).iter().map(|x| 3.0 * x).collect::<Vec<_>>()));
+    let rule = Rule::default();
+    let around = Case::normal(Dtype::Float32, &[8, 16], 88).before("freqs", &[8, 16], &table[..128]);
+    let scene = Scene {
+        name: "freqs_cis",
+        expected: expected.view(),
+        actual: actual.view(),
+        rule: &rule,
+        others: around.around(),
+    };
+    assert_eq!(diagnose(&scene), []);
+}
+
+#[test]
+fn an_empty_stream_beside_a_full_one() {
+    let (x, other) = (Dice::new(89).normals(48), Dice::new(90).normals(48));
+    let case = Case::new(Dtype::Float32, &[1, 6, 8], &x).before("cache", &[1, 0, 8], &[]).before(
+        "x",
+        &[1, 6, 8],
+        &other,
+    );
+    case.is_unexplained(&Dice::new(91).normals(48));
+}
+
+#[test]
+fn one_tiny_number_does_not_hide_a_factor() {
+    let case = Case::normal(Dtype::Float32, &[64, 64], 92);
+    let mut actual: Vec<f64> = case.golden.iter().map(|x| 1.5 * x).collect();
+    actual[7] = 1e-40;
+    let kinds: Vec<&str> = case.causes(&case.shape, &actual).iter().map(|cause| cause.kind.name()).collect();
+    assert!(!kinds.contains(&"subnormal"), "{kinds:?}");
+}
+
+#[test]
+fn a_large_activation_is_no_mask() {
+    let mut case = Case::normal(Dtype::Float32, &[64, 64], 93);
+    case.golden[9] = -12_000.0;
+    let mut actual = case.golden.clone();
+    actual[9] = -9_000.0;
+    case.is_unexplained(&actual);
+}
+
+#[test]
+fn a_transposed_mask_is_transposed() {
+    let mask: Vec<f64> =
+        (0..48).map(|i| if i % 5 == 0 { f64::NEG_INFINITY } else { f64::from(i).sin() }).collect();
+    let case = Case::new(Dtype::Float32, &[6, 8], &mask);
+    case.is_shaped(&[8, 6], &crate::kit::permuted(&[6, 8], &mask, &[1, 0]), "axes_permuted", &["[1, 0]"]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
