@@ -1,7 +1,8 @@
 //! How fast a whole comparison is, against merely reading the same bytes.
 //!
-//! For each dtype and size, both sides run on the same arrays with the same threads, in turn, and the best of several
-//! turns counts: what else the machine does then disturbs both alike. The last line has, for each dtype, the smaller
+//! For each dtype and size, both sides run on the same arrays with the same threads, in turn, and the median of several
+//! turns counts on either side: what else the machine does then disturbs both alike, and a single turn that was lucky (a
+//! read of 64 MiB may find part of it in a large cache) does not set the mark. The last line has, for each dtype, the smaller
 //! of its ratios. Arrays begin at multiples of 64 bytes, as they do in npy files and in MLX's own memory.
 //!
 //! The other dtypes come first, without a ratio: fewer tensors have them, and less was asked of them.
@@ -34,18 +35,15 @@ const SPAN: usize = MIB;
 fn main() {
     let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     println!(
-        "comparing and reading pairs of arrays on {threads} threads, best of {} and {} turns",
+        "comparing and reading pairs of arrays on {threads} threads, median of {} and {} turns",
         TURNS[0], TURNS[1]
     );
     for (name, dtype) in OTHERS {
         let (expected, actual) = pair(dtype, SIZES[0]);
         let (expected, actual) = (view(dtype, &expected), view(dtype, &actual));
         let rule = rule(1e-5);
-        let mut compared = f64::INFINITY;
-        for _ in 0..TURNS[1] {
-            compared =
-                compared.min(seconds(|| _ = black_box(compare_on(threads, &expected, &actual, &rule))));
-        }
+        let turn = |_| seconds(|| _ = black_box(compare_on(threads, &expected, &actual, &rule)));
+        let compared = median((0..TURNS[1]).map(turn).collect());
         let (size, speed) = (SIZES[0] / MIB, speed(SIZES[0], compared));
         println!("{name:4} 2 x {size:4} MiB: compare {speed:5.1} GB/s ({:7.1} ms)", compared * 1e3);
     }
@@ -64,11 +62,12 @@ fn main() {
             };
             let words = (bytemuck::cast_slice(&expected), bytemuck::cast_slice(&actual));
             let read = || black_box(read(threads, dtype, words.0, words.1));
-            let (mut compared, mut was_read) = (f64::INFINITY, f64::INFINITY);
+            let (mut compared, mut was_read) = (Vec::new(), Vec::new());
             for _ in 0..turns {
-                compared = compared.min(seconds(compare));
-                was_read = was_read.min(seconds(|| _ = read()));
+                compared.push(seconds(compare));
+                was_read.push(seconds(|| _ = read()));
             }
+            let (compared, was_read) = (median(compared), median(was_read));
             let ratio = was_read / compared;
             println!(
                 "{name:4} 2 x {:4} MiB: compare {:5.1} GB/s ({:7.1} ms), read {:5.1} GB/s ({:6.1} ms), ratio {ratio:.2}",
@@ -101,6 +100,11 @@ fn rule(tolerance: f64) -> Rule {
 /// In GB/s, of both arrays.
 fn speed(size: usize, seconds: f64) -> f64 {
     2.0 * size as f64 / seconds / 1e9
+}
+
+fn median(mut seconds: Vec<f64>) -> f64 {
+    seconds.sort_by(f64::total_cmp);
+    seconds[seconds.len() / 2]
 }
 
 fn seconds(work: impl FnOnce()) -> f64 {
