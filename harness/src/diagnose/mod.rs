@@ -24,6 +24,7 @@ mod precision;
 mod quantised;
 mod residual;
 mod rope;
+mod rope_input;
 mod rope_table;
 mod scale;
 mod scene;

@@ -7,15 +7,10 @@ use std::ops::{Add, Mul};
 
 use super::field::{Field, row_major};
 use super::residual::Prediction;
-use super::scene::{Other, Pair};
-use super::{Found, Kind, Looked, rope_table};
+use super::scene::Pair;
+use super::{Found, Kind, Looked, rope_input, rope_table};
 use crate::compare::number::Short;
-use crate::tensor::Tensor;
 
-/// So many tensors before are tried as the input.
-const INPUTS: usize = 6;
-/// Larger tensors are not put together.
-const MOST_JOINED: usize = 1 << 22;
 /// Positions that a sequence may begin at.
 const MOST_POSITIONS: u32 = 1 << 14;
 /// Rows that angles are averaged over.
@@ -28,55 +23,12 @@ pub(super) fn look(looked: &Looked) -> Vec<Found> {
         return Vec::new();
     }
     let turned = || {
-        inputs(looked).find_map(|(name, tensor)| {
+        rope_input::inputs(looked).find_map(|(name, tensor)| {
             let view = tensor.view();
             turned(pair, &Field::new(&view), &name)
         })
     };
     rope_table::look(looked).or_else(turned).into_iter().collect()
-}
-
-/// The tensors that may have been rotated: those before with as many elements, then two of them put together, as the
-/// streams of text and image are.
-fn inputs<'l>(looked: &'l Looked) -> impl Iterator<Item = (String, Tensor)> + 'l {
-    let others = looked.scene.others;
-    let shape = looked.scene.expected.shape();
-    let len = looked.scene.expected.len();
-    let single = others.before().iter().filter(move |other| other.len() == len).take(INPUTS);
-    let single = single.filter_map(move |other| Some((other.name.clone(), others.tensor(other)?)));
-    let near: Vec<&Other> =
-        others.before().iter().filter(|other| other.shape.len() == shape.len()).take(INPUTS * 2).collect();
-    let pairs: Vec<(&Other, &Other)> = near
-        .iter()
-        .flat_map(|&one| near.iter().map(move |&two| (one, two)))
-        .filter(|(one, two)| one.name != two.name)
-        .collect();
-    let fit = move |(one, two): &(&Other, &Other)| {
-        one.len() + two.len() == len
-            && one.len() * two.len() > 0
-            && one.dtype == two.dtype
-            && len <= MOST_JOINED
-    };
-    let joined = pairs.into_iter().filter(fit);
-    let joined = joined.filter_map(move |(one, two)| {
-        let same_but = |axis: usize| (0..shape.len()).all(|at| at == axis || one.shape[at] == two.shape[at]);
-        let axis = (0..shape.len())
-            .find(|&axis| same_but(axis) && one.shape[axis] + two.shape[axis] == shape[axis])?;
-        let tensor = concatenated(&others.tensor(one)?, &others.tensor(two)?, axis)?;
-        Some((format!("{}` and `{}", one.name, two.name), tensor))
-    });
-    single.chain(joined)
-}
-
-/// Two tensors put together along an axis.
-fn concatenated(one: &Tensor, two: &Tensor, axis: usize) -> Option<Tensor> {
-    let (a, b) = (one.view(), two.view());
-    let (a, b) = (a.row_major_bytes()?, b.row_major_bytes()?);
-    let run = |tensor: &Tensor| tensor.shape()[axis..].iter().product::<usize>() * tensor.dtype().size();
-    let bytes = a.chunks(run(one)).zip(b.chunks(run(two))).flat_map(|(a, b)| [a, b].concat()).collect();
-    let mut shape = one.shape().to_vec();
-    shape[axis] += two.shape()[axis];
-    Tensor::from_vec(one.dtype(), shape, bytes).ok()
 }
 
 /// A pair of features as a number in the plane.
