@@ -1,12 +1,16 @@
 //! What `cargo xtask diff` says: the real command line on files and folders of tensors.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
+mod said;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use mlx_parity::record::Record;
 use mlx_parity::tensor::{Dtype, TensorView, write_npy};
+
+use said::check;
 
 /// A folder with tensors in it.
 struct Folder(tempfile::TempDir);
@@ -58,16 +62,6 @@ impl Folder {
         command.arg("diff").args(arguments).current_dir(self.0.path());
         command.env("CARGO_MANIFEST_DIR", env!("CARGO_MANIFEST_DIR")).output().unwrap()
     }
-}
-
-#[track_caller]
-fn check(output: Output, code: i32, words: &[&str]) -> String {
-    let said = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(code), "{said}");
-    for word in words {
-        assert!(said.contains(word), "does not say `{word}`:\n{said}");
-    }
-    said
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! What `cargo xtask lint` says of gates once the suite has run: the real command line on runs that were left by hand.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
+mod said;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -8,6 +10,8 @@ use std::process::{Command, Output};
 use mlx_parity::compare::{Floor, Gate, Rule, compare};
 use mlx_parity::record::{Record, SCHEMA, Verdict};
 use mlx_parity::tensor::{Dtype, TensorView};
+
+use said::check;
 
 /// A project with the gated MLP in it, whose `norm` has a tolerance, `gated` noise and `out` a policy.
 struct Project(tempfile::TempDir);
@@ -107,16 +111,6 @@ fn record(checkpoint: &str, gate: Gate, off: f32, floor: f64) -> Record {
 
 fn tolerance(number: f64, policy: Option<&str>) -> Gate {
     Gate::Tolerance { rtol: number, atol: number, policy: policy.map(str::to_owned) }
-}
-
-#[track_caller]
-fn check(output: Output, code: i32, words: &[&str]) -> String {
-    let said = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(code), "{said}");
-    for word in words {
-        assert!(said.contains(word), "does not say `{word}`:\n{said}");
-    }
-    said
 }
 
 const GOLDENS: [&str; 2] =

@@ -1,9 +1,13 @@
 //! What `cargo xtask lint --base` says of a change: the real command line in a repository of its own.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
+mod said;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
+
+use said::check;
 
 struct Repository(tempfile::TempDir);
 
@@ -72,16 +76,6 @@ impl Repository {
     fn lint(&self) -> Output {
         self.command(&["--base", "main"]).output().unwrap()
     }
-}
-
-#[track_caller]
-fn check(output: Output, code: i32, words: &[&str]) -> String {
-    let said = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(code), "{said}");
-    for word in words {
-        assert!(said.contains(word), "does not say `{word}`:\n{said}");
-    }
-    said
 }
 
 /// Makes the spec's policy for `out` a looser one.

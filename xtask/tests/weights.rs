@@ -1,9 +1,13 @@
 //! What `cargo xtask weights` lists, of this repository's own specs in a copy of their own.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
+mod said;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
+
+use said::check;
 
 /// A project with the gated MLP in it.
 struct Project(tempfile::TempDir);
@@ -55,16 +59,6 @@ impl Project {
         command.arg("weights").args(arguments).env("CARGO_MANIFEST_DIR", self.0.path().join("xtask"));
         command.env_remove("PARITY_FIXTURES").env_remove("PARITY_OUT").output().unwrap()
     }
-}
-
-#[track_caller]
-fn check(output: Output, code: i32, words: &[&str]) -> String {
-    let said = String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(code), "{said}");
-    for word in words {
-        assert!(said.contains(word), "does not say `{word}`:\n{said}");
-    }
-    said
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::residual::Prediction;
 use super::scale::named;
 use super::scene::Pair;
-use super::{Found, Kind, Looked, Residual};
+use super::{Found, Kind, Looked};
 use crate::compare::number::Short;
 
 /// A score below this is that of a masked key.
@@ -110,7 +110,7 @@ fn even(pair: &Pair, rows: &Rows) -> Option<Found> {
     );
     let width = pair.actual.width() as f64;
     let residual = pair.explained_rest(|_| Prediction::Value(1.0 / width));
-    let residual = residual.unwrap_or(Residual { rms: pair.bar.error_rms, part: 1.0, used: f64::INFINITY });
+    let residual = residual.unwrap_or(pair.unexplained());
     Some(Found::new(Kind::UniformAttention, 1, residual, text))
 }
 

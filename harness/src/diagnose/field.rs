@@ -2,6 +2,7 @@
 
 use half::{bf16, f16};
 
+pub(super) use crate::tensor::row_major;
 use crate::tensor::{Dtype, TensorView};
 
 /// A tensor as float64 numbers in row-major order. A complex tensor has one more axis, of length two.
@@ -93,15 +94,6 @@ impl<'a> Field<'a> {
             Dtype::Float64 => read!(f64),
         }
     }
-}
-
-/// Row-major strides of a shape.
-pub(super) fn row_major(shape: &[usize]) -> Vec<usize> {
-    let mut strides = vec![1usize; shape.len()];
-    for axis in (1..shape.len()).rev() {
-        strides[axis - 1] = strides[axis].saturating_mul(shape[axis]);
-    }
-    strides
 }
 
 #[cfg(test)]

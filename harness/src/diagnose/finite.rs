@@ -56,7 +56,7 @@ fn non_finite(looked: &Looked) -> Option<Found> {
     let agrees = if rest.is_some() { "; the rest agrees" } else { "" };
     let text =
         format!("{what} in {total} of {} elements, first at {at:?}, {which}{agrees}{why}", pair.a.len());
-    let residual = rest.unwrap_or(Residual { rms: pair.bar.error_rms, part: 1.0, used: f64::INFINITY });
+    let residual = rest.unwrap_or(pair.unexplained());
     Some(Found::new(Kind::NonFinite, 1, residual, text))
 }
 
@@ -113,7 +113,7 @@ fn subnormal(pair: &Pair) -> Option<Found> {
         "not computed: {actual} of {} elements are like {first:e}, as memory past the end of an array is",
         pair.a.len()
     );
-    let residual = Residual { rms: pair.bar.error_rms, part: 1.0, used: f64::INFINITY };
+    let residual = pair.unexplained();
     Some(Found::new(Kind::Subnormal, 1, residual, text))
 }
 

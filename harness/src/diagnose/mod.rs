@@ -4,8 +4,8 @@
 //! the goldens around it where these are its inputs, and claims an explanation only when what is left of the error is near
 //! the floor or the tolerance (`residual.rs`). A wrong explanation is worse than none.
 //!
-//! Explanations are tried on at most a million elements, wherever they lie in mapped memory, first on a few: neither
-//! time nor memory grows with the tensor.
+//! Explanations are tried on at most a million elements, wherever they lie in mapped memory, first on a few. What still
+//! grows with the tensor is a few numbers a row, and the copy of a neighbour that the spec lays out otherwise.
 
 mod attention;
 mod cause;

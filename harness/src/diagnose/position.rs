@@ -2,7 +2,7 @@
 
 use super::scene::Pair;
 use super::vectors::group_ids;
-use super::{Found, Kind, Looked, Residual};
+use super::{Found, Kind, Looked};
 
 pub(super) fn look(looked: &Looked) -> Vec<Found> {
     let pair = &looked.pair;
@@ -12,16 +12,11 @@ pub(super) fn look(looked: &Looked) -> Vec<Found> {
     uncorrelated(pair).or_else(|| grows(pair)).into_iter().collect()
 }
 
-fn unexplained(pair: &Pair) -> Residual {
-    Residual { rms: pair.bar.error_rms, part: 1.0, used: f64::INFINITY }
-}
-
 /// Both are standard noise, and not the same: numbers that a generator gave. Other tensors may be uncorrelated for many
 /// reasons, other weights first of all, so nothing is said of them.
 fn uncorrelated(pair: &Pair) -> Option<Found> {
     let plain: Vec<usize> = (0..pair.e.len()).filter(|&index| pair.is_plain(index)).collect();
-    let (n, e, a) =
-        (plain.len() as f64, Moments::of(pair, &plain, &pair.e), Moments::of(pair, &plain, &pair.a));
+    let (n, e, a) = (plain.len() as f64, Moments::of(&plain, &pair.e), Moments::of(&plain, &pair.a));
     let product = plain.iter().map(|&index| (pair.e[index] - e.mean) * (pair.a[index] - a.mean)).sum::<f64>();
     let correlation = product / n / (e.deviation * a.deviation);
     if n < 64.0
@@ -35,7 +30,7 @@ fn uncorrelated(pair: &Pair) -> Option<Found> {
     let text = format!(
         "noise like the golden, but another draw: mean and spread are the same, the correlation is {correlation:.3}"
     );
-    Some(Found::new(Kind::Uncorrelated, 6, unexplained(pair), text))
+    Some(Found::new(Kind::Uncorrelated, 6, pair.unexplained(), text))
 }
 
 /// What tells standard noise from the output of a layer.
@@ -47,8 +42,7 @@ struct Moments {
 }
 
 impl Moments {
-    fn of(pair: &Pair, indices: &[usize], values: &[f64]) -> Self {
-        debug_assert_eq!(pair.e.len(), values.len());
+    fn of(indices: &[usize], values: &[f64]) -> Self {
         let n = indices.len() as f64;
         let mean = indices.iter().map(|&index| values[index]).sum::<f64>() / n;
         let moment =
@@ -89,6 +83,6 @@ fn grows(pair: &Pair) -> Option<Found> {
             "right at the first index of axis {axis}, and off by the more the further along it: {:.1e} at the second, {:.1e} at the last",
             errors[1], last
         );
-        Some(Found::new(Kind::GrowsWithPosition, 6, unexplained(pair), text))
+        Some(Found::new(Kind::GrowsWithPosition, 6, pair.unexplained(), text))
     })
 }

@@ -1,7 +1,7 @@
 //! Values on a grid: the geometry of a quantisation, read off the values themselves.
 
 use super::field::Field;
-use super::{Found, Kind, Looked, Residual};
+use super::{Found, Kind, Looked};
 
 /// What MLX quantises with.
 const GROUPS: [usize; 4] = [128, 64, 32, 16];
@@ -31,7 +31,7 @@ pub(super) fn look(looked: &Looked) -> Vec<Found> {
         None => return Vec::new(),
     };
     // The grids are told, and nothing is undone: what is on another grid is lost.
-    let residual = Residual { rms: pair.bar.error_rms, part: 1.0, used: f64::INFINITY };
+    let residual = pair.unexplained();
     vec![Found::new(Kind::Quantisation, 1, residual, text)]
 }
 

@@ -175,6 +175,11 @@ impl Pair<'_> {
         (error > 0.0 && used <= SLACK && part <= PART).then_some(Residual { rms: left, part, used })
     }
 
+    /// What is left when something is told of the actual and nothing is undone.
+    pub(super) fn unexplained(&self) -> Residual {
+        Residual { rms: self.bar.error_rms, part: 1.0, used: f64::INFINITY }
+    }
+
     /// What is left when the golden is what `predict` makes of the actual: for faults that lose something, which can only be
     /// undone the other way round.
     pub(super) fn mirrored(&self, predict: impl Fn(usize) -> f64) -> Option<Residual> {

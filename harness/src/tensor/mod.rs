@@ -24,6 +24,7 @@ pub use file::TensorFile;
 pub(crate) use file::{EXTENSIONS, is_lfs_pointer};
 pub use held::Tensor;
 pub(crate) use stream::for_each_chunk;
+pub(crate) use view::row_major;
 pub use view::{TensorView, ViewError, byte_len};
 pub use write::write_npy;
 

@@ -211,7 +211,8 @@ pub fn byte_len(dtype: Dtype, shape: &[usize]) -> Result<usize, ViewError> {
         .ok_or_else(|| ViewError::Overflow { dtype, shape: shape.to_vec() })
 }
 
-fn row_major(shape: &[usize]) -> Vec<usize> {
+/// Strides of a shape whose last axis is the fastest, in elements.
+pub(crate) fn row_major(shape: &[usize]) -> Vec<usize> {
     let mut strides = vec![1usize; shape.len()];
     for axis in (1..shape.len()).rev() {
         strides[axis - 1] = strides[axis].saturating_mul(shape[axis]);
