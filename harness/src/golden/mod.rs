@@ -3,6 +3,7 @@
 //! Nothing here writes a golden. `fixtures/README.md` has the format, for exporters in any language.
 
 mod error;
+mod identity;
 mod key;
 mod manifest;
 mod memory;
@@ -10,6 +11,7 @@ mod set;
 mod verify;
 
 pub use error::FixtureError;
+pub(crate) use identity::FileIdentity;
 pub use key::{canonical_json, made_by_key};
 pub use manifest::{FORMAT, MadeBy, Manifest, ManifestError, Role, TensorEntry};
 pub use memory::ChecksumMemory;
