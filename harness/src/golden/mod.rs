@@ -3,7 +3,6 @@
 //! Nothing here writes a golden. `fixtures/README.md` has the format, for exporters in any language.
 
 mod error;
-mod identity;
 mod key;
 mod manifest;
 mod memory;
@@ -11,7 +10,6 @@ mod set;
 mod verify;
 
 pub use error::FixtureError;
-pub(crate) use identity::FileIdentity;
 pub use key::{canonical_json, made_by_key};
 pub use manifest::{FORMAT, MadeBy, Manifest, ManifestError, Role, TensorEntry};
 pub use memory::ChecksumMemory;
