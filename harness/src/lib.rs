@@ -4,6 +4,7 @@
 #![cfg_attr(not(all(feature = "cli", feature = "mlx")), allow(dead_code, unused_imports))]
 
 mod atomic;
+mod ci;
 mod class;
 #[cfg(feature = "cli")]
 pub mod cli;
@@ -11,6 +12,7 @@ pub mod compare;
 pub mod diagnose;
 pub mod golden;
 mod hash;
+mod identity;
 mod near;
 pub mod record;
 pub mod report;

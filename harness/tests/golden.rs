@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use mlx_parity::Class;
-use mlx_parity::golden::{ChecksumMemory, FixtureError, FixtureSet, Role, made_by_key};
+use mlx_parity::golden::{ChecksumMemory, FileIdentity, FixtureError, FixtureSet, Role, Trust, made_by_key};
 use mlx_parity::tensor::{Dtype, TensorView, write_npy};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -402,33 +402,90 @@ fn set_time(path: &Path, seconds: u64) {
     File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
 }
 
+fn trusting(kept: &Path) -> ChecksumMemory {
+    ChecksumMemory::load(kept, Trust::Remembered)
+}
+
+/// Verifies until the memory has every file: those that changed within the last two seconds are not remembered yet.
+fn remember(fixture: &Fixture, kept: &Path) {
+    let is_kept = |file: &str| fs::read_to_string(kept).is_ok_and(|text| text.contains(file));
+    while !["goldens.safetensors", "hidden.npy", "weights.npz"].iter().all(|file| is_kept(file)) {
+        let mut memory = trusting(kept);
+        assert!(fixture.open().unwrap().verify(&mut memory).is_empty());
+        memory.save().unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// What only a reader that does not hash can overlook: the memory of the file as it was, for the file as it is.
+fn vouch_for(kept: &Path, file: &Path) {
+    let mut memory: Value = serde_json::from_slice(&fs::read(kept).unwrap()).unwrap();
+    let real = file.canonicalize().unwrap();
+    memory["files"][real.to_str().unwrap()]["identity"] =
+        serde_json::to_value(FileIdentity::at(&real).unwrap()).unwrap();
+    fs::write(kept, memory.to_string()).unwrap();
+}
+
 #[test]
 fn what_was_verified_is_not_hashed_again_until_it_changes() {
     let fixture = Fixture::new();
     let kept = fixture.root.path().join("memory.json");
     let golden = fixture.path("goldens.safetensors");
     set_time(&golden, 1_000_000);
-    let mut memory = ChecksumMemory::load(&kept);
-    assert!(fixture.open().unwrap().verify(&mut memory).is_empty());
-    memory.save().unwrap();
+    remember(&fixture, &kept);
 
-    // The same size and time with other content: only one that does not hash can overlook it.
+    // Other content of the same size and with the same time of modification: written in place, then as another file.
+    let hash = |what: &str| {
+        set_time(&golden, 1_000_000);
+        let problems = fixture.open().unwrap().verify(&mut trusting(&kept));
+        assert!(matches!(problems[..], [FixtureError::Checksum { .. }]), "{what}: {problems:?}");
+    };
     fixture.edit("goldens.safetensors", |bytes| *bytes.last_mut().unwrap() ^= 1);
-    set_time(&golden, 1_000_000);
+    hash("in place");
+    let other = fixture.root.path().join("other");
+    fs::copy(&golden, &other).unwrap();
+    fs::rename(&other, &golden).unwrap();
+    hash("another file");
+
+    // The memory is what saves the hashing: one that vouches for the damaged file is believed, unless nothing is.
+    vouch_for(&kept, &golden);
     let set = fixture.open().unwrap();
-    assert!(set.verify(&mut ChecksumMemory::load(&kept)).is_empty());
+    assert!(set.verify(&mut trusting(&kept)).is_empty());
+    assert_eq!(set.verify(&mut ChecksumMemory::load(&kept, Trust::Nothing)).len(), 1);
     assert_eq!(set.verify(&mut ChecksumMemory::default()).len(), 1);
 
-    // Another time, another claim of the manifest, or a damaged memory: it is hashed and found.
-    set_time(&golden, 1_000_001);
-    let problems = set.verify(&mut ChecksumMemory::load(&kept));
-    assert!(matches!(problems[..], [FixtureError::Checksum { .. }]), "{problems:?}");
-    set_time(&golden, 1_000_000);
+    // Another claim of the manifest, or a damaged memory: it is hashed and found.
     fixture.edit_manifest("/tensors/0/sha256", json!("0".repeat(64)));
-    let problems = fixture.open().unwrap().verify(&mut ChecksumMemory::load(&kept));
+    let problems = fixture.open().unwrap().verify(&mut trusting(&kept));
     assert_eq!(problems.len(), 2, "{problems:?}");
-    fs::write(&kept, "{\"format\":1,").unwrap();
-    assert_eq!(set.verify(&mut ChecksumMemory::load(&kept)).len(), 1);
+    fs::write(&kept, "{\"format\":2,").unwrap();
+    assert_eq!(set.verify(&mut trusting(&kept)).len(), 1);
+}
+
+#[test]
+fn a_file_that_changes_while_it_is_in_use_is_noticed() {
+    let fixture = Fixture::new();
+    let set = fixture.open().unwrap();
+    assert!(set.verify(&mut ChecksumMemory::default()).is_empty());
+    assert_eq!(set.identities().len(), 4, "{:?}", set.identities());
+    assert!(set.changed().is_empty());
+    let golden = fixture.path("goldens.safetensors");
+    let bytes = fs::read(&golden).unwrap();
+    fs::remove_file(&golden).unwrap();
+    assert_eq!(set.changed().len(), 1);
+    // The old file is still mapped, so the new one cannot have its inode.
+    fs::write(&golden, bytes).unwrap();
+    let changed = set.changed();
+    assert_eq!(changed.len(), 1);
+    assert_eq!(changed[0].class(), Class::Corrupt);
+    assert!(
+        changed[0].to_string().contains("goldens.safetensors` changed while it was in use"),
+        "{changed:?}"
+    );
+    let manifest = fixture.path("manifest.json");
+    fs::copy(&manifest, fixture.root.path().join("same")).unwrap();
+    fs::rename(fixture.root.path().join("same"), &manifest).unwrap();
+    assert_eq!(set.changed().len(), 2);
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod shell;
 use std::fs;
 use std::process::Command;
 
+use mlx_parity::golden::FileIdentity;
 use serde_json::Value;
 use shell::{Project, told};
 
@@ -63,6 +64,43 @@ fn fixtures_and_leftovers_are_looked_at() {
     says(&mut doctor(&project), "fixtures", "wrong: 1 of 1 set not current; `model/part`: fixture file");
     project.write("parity-specs/model/part.yaml", "version: 1\n");
     says(&mut doctor(&project), "fixtures", "wrong: 1 spec cannot be read");
+}
+
+/// What is remembered of a file counts only while it is the same file, and for `doctor`, `--check` and CI not even then.
+#[test]
+fn a_golden_that_was_replaced_with_its_old_time_is_found() {
+    let project = Project::new();
+    project.says(1, &["--yes"], 0, &[]);
+    let (golden, memory) = (project.path("fixtures/model/part/golden-a.npy"), "target/parity/checksums.json");
+    let lint = |ci: &str| told(project.command(&["lint"]).env("CI", ci).output().unwrap()).1;
+    let is_remembered =
+        || fs::read_to_string(project.path(memory)).is_ok_and(|text| text.contains("golden-a"));
+    // A file is remembered from its second second on.
+    while !is_remembered() {
+        assert!(!lint("").contains("SHA-256"));
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+
+    let mut kept: Value = serde_json::from_slice(&fs::read(project.path(memory)).unwrap()).unwrap();
+    let time = fs::metadata(&golden).unwrap().modified().unwrap();
+    let mut bytes = fs::read(&golden).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&golden, bytes).unwrap();
+    fs::File::options().write(true).open(&golden).unwrap().set_modified(time).unwrap();
+    assert!(lint("").contains("has SHA-256"), "the old time hides it");
+
+    // Even a memory that vouches for the other file is not asked where it counts.
+    let real = golden.canonicalize().unwrap();
+    kept["files"][real.to_str().unwrap()]["identity"] =
+        serde_json::to_value(FileIdentity::at(&real).unwrap()).unwrap();
+    let vouch = || project.write(memory, &kept.to_string());
+    vouch();
+    assert!(!lint("").contains("SHA-256"), "the memory is not used at all");
+    assert!(lint("true").contains("has SHA-256"), "CI trusts the memory");
+    vouch();
+    says(&mut doctor(&project), "fixtures", "has SHA-256");
+    vouch();
+    project.says(1, &["--check"], 1, &["has SHA-256", "0 current, 1 not"]);
 }
 
 #[test]

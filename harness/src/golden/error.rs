@@ -63,6 +63,9 @@ pub enum FixtureError {
     /// A tensor's elements are not the ones the manifest was made for.
     #[error("`{key}` of `{}` has SHA-256 {found}, but the manifest says {expected}; {}", path.display(), regenerate(set))]
     Checksum { set: String, path: PathBuf, key: String, expected: Box<str>, found: Box<str> },
+    /// A file is no longer the one that was opened.
+    #[error("fixture file `{}` changed while it was in use: {how}; run again once nothing writes there", path.display())]
+    Changed { set: String, path: PathBuf, how: &'static str },
     /// A file that the manifest does not list.
     #[error("`{}` is not in the manifest; remove it, or {}", path.display(), regenerate(set))]
     ExtraFile { set: String, path: PathBuf },
@@ -94,6 +97,7 @@ impl FixtureError {
             | Self::Dtype { .. }
             | Self::Shape { .. }
             | Self::Checksum { .. }
+            | Self::Changed { .. }
             | Self::ExtraFile { .. }
             | Self::ExtraTensor { .. } => Class::Corrupt,
         }

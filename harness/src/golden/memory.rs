@@ -1,30 +1,49 @@
 //! Which files were found sound before, so that they need not be hashed again.
 
 use std::collections::BTreeMap;
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
 use crate::atomic::write_atomically;
+use crate::ci::in_ci;
+use crate::identity::FileIdentity;
 
-/// Files whose checksums were right, each by its path, size and time of modification and what its manifest claimed.
+/// Files whose checksums were right, each by its path, its [`FileIdentity`] and what its manifest claimed.
 ///
-/// It saves time and nothing else: when it is lost or damaged everything is hashed again.
+/// It saves time and nothing else: when it is lost or damaged everything is hashed again. Who can write the memory's own
+/// file can have it vouch for anything, so what must not depend on it asks with [`Trust::Nothing`].
 #[derive(Debug, Default)]
 pub struct ChecksumMemory {
     path: Option<PathBuf>,
+    trust: Trust,
     content: Content,
 }
 
-/// Version of the memory's own file.
-const FORMAT: u32 = 1;
+/// Whether a file that was hashed before may stand as it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Trust {
+    /// It may, while its identity is the same.
+    #[default]
+    Remembered,
+    /// Every file is hashed, and remembered for those who trust.
+    Nothing,
+}
+
+impl Trust {
+    /// What everyday commands trust: what was hashed before, and in CI nothing.
+    pub fn here() -> Self {
+        if in_ci() { Self::Nothing } else { Self::Remembered }
+    }
+}
+
+/// Version of the memory's own file. The first knew a file by its size and time of modification alone.
+const FORMAT: u32 = 2;
 /// A larger file than this is not one that we wrote.
 const MAX_LEN: u64 = 64 << 20;
-/// A file that changed so short before it was hashed could change again without another time of modification.
-const SETTLED: Duration = Duration::from_secs(2);
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -42,42 +61,20 @@ impl Default for Content {
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Known {
-    state: FileState,
+    identity: FileIdentity,
     /// A digest of all that the manifest says about the file's tensors.
     claim: String,
 }
 
-/// What tells a file from the same file later.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct FileState {
-    size: u64,
-    /// Seconds and nanoseconds since 1970.
-    modified: (u64, u32),
-}
-
-impl FileState {
-    /// The state of a file, or `None` where the system does not tell.
-    pub(super) fn of(metadata: &Metadata) -> Option<Self> {
-        let since = metadata.modified().ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
-        Some(Self { size: metadata.len(), modified: (since.as_secs(), since.subsec_nanos()) })
-    }
-
-    fn is_settled(&self, now: SystemTime) -> bool {
-        let modified = Duration::new(self.modified.0, self.modified.1);
-        now.duration_since(SystemTime::UNIX_EPOCH).is_ok_and(|now| now >= modified.saturating_add(SETTLED))
-    }
-}
-
 impl ChecksumMemory {
     /// The memory kept in that file; empty when there is none or it cannot be understood.
-    pub fn load(path: impl Into<PathBuf>) -> Self {
+    pub fn load(path: impl Into<PathBuf>, trust: Trust) -> Self {
         let path = path.into();
         let content = read(&path)
             .and_then(|text| serde_json::from_slice::<Content>(&text).ok())
             .filter(|content| content.format == FORMAT)
             .unwrap_or_default();
-        Self { path: Some(path), content }
+        Self { path: Some(path), trust, content }
     }
 
     /// Writes the memory back where it was loaded from, atomically; a memory from nowhere is not kept.
@@ -90,18 +87,35 @@ impl ChecksumMemory {
         write_atomically(path, |out| out.write_all(&text))
     }
 
-    pub(super) fn knows(&self, path: &Path, state: &FileState, claim: &str) -> bool {
-        path.to_str()
-            .and_then(|path| self.content.files.get(path))
-            .is_some_and(|known| known.state == *state && known.claim == claim)
+    pub(super) fn knows(&self, path: &Path, identity: &FileIdentity, claim: &str) -> bool {
+        self.trust == Trust::Remembered
+            && path
+                .to_str()
+                .and_then(|path| self.content.files.get(path))
+                .is_some_and(|known| known.identity == *identity && known.claim == claim)
     }
 
-    /// Remembers a file that was hashed while in that state, unless it was changed just before `now`.
-    pub(super) fn remember(&mut self, path: &Path, state: FileState, claim: String, now: SystemTime) {
+    /// Remembers a file that was opened and hashed from `started` on, unless it had been changed just before: it could
+    /// change again and keep its identity.
+    pub(super) fn remember(
+        &mut self,
+        path: &Path,
+        identity: FileIdentity,
+        claim: String,
+        started: SystemTime,
+    ) {
+        self.forget(path);
         if let Some(path) = path.to_str()
-            && state.is_settled(now)
+            && identity.was_settled(started)
         {
-            self.content.files.insert(path.to_owned(), Known { state, claim });
+            self.content.files.insert(path.to_owned(), Known { identity, claim });
+        }
+    }
+
+    /// Vouches for the file no longer.
+    pub(super) fn forget(&mut self, path: &Path) {
+        if let Some(path) = path.to_str() {
+            self.content.files.remove(path);
         }
     }
 }
@@ -114,14 +128,16 @@ fn read(path: &Path) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
-    fn state(size: u64) -> FileState {
-        FileState { size, modified: (1_000, 5) }
+    fn identity(path: &Path) -> FileIdentity {
+        FileIdentity::of(&File::create(path).unwrap()).unwrap()
     }
 
     fn later() -> SystemTime {
-        SystemTime::UNIX_EPOCH + Duration::from_secs(1_003)
+        SystemTime::now() + Duration::from_secs(60)
     }
 
     #[test]
@@ -129,37 +145,48 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let kept = folder.path().join("new/memory.json");
         let file = Path::new("/fixtures/a.npy");
-        let mut memory = ChecksumMemory::load(&kept);
-        memory.remember(file, state(4), "claim".into(), later());
+        let (known, other) = (identity(&folder.path().join("a")), identity(&folder.path().join("b")));
+        let mut memory = ChecksumMemory::load(&kept, Trust::Remembered);
+        memory.remember(file, known, "claim".into(), later());
         memory.save().unwrap();
-        let memory = ChecksumMemory::load(&kept);
-        assert!(memory.knows(file, &state(4), "claim"));
-        assert!(!memory.knows(Path::new("/fixtures/b.npy"), &state(4), "claim"));
-        assert!(!memory.knows(file, &state(5), "claim"));
-        assert!(!memory.knows(file, &state(4), "another claim"));
-        assert!(!memory.knows(file, &FileState { size: 4, modified: (1_000, 6) }, "claim"));
+        let memory = ChecksumMemory::load(&kept, Trust::Remembered);
+        assert!(memory.knows(file, &known, "claim"));
+        assert!(!memory.knows(Path::new("/fixtures/b.npy"), &known, "claim"));
+        assert!(!memory.knows(file, &other, "claim"));
+        assert!(!memory.knows(file, &known, "another claim"));
+        assert!(!ChecksumMemory::load(&kept, Trust::Nothing).knows(file, &known, "claim"));
     }
 
     #[test]
     fn a_file_that_has_not_settled_is_not_remembered() {
         let file = Path::new("/fixtures/a.npy");
         let mut memory = ChecksumMemory::default();
-        memory.remember(file, state(4), "claim".into(), SystemTime::UNIX_EPOCH + Duration::from_secs(1_002));
-        assert!(!memory.knows(file, &state(4), "claim"));
-        memory.remember(file, state(4), "claim".into(), later());
-        assert!(memory.knows(file, &state(4), "claim"));
+        let folder = tempfile::tempdir().unwrap();
+        let identity = identity(&folder.path().join("a"));
+        memory.remember(file, identity, "claim".into(), SystemTime::now());
+        assert!(!memory.knows(file, &identity, "claim"));
+        memory.remember(file, identity, "claim".into(), later());
+        assert!(memory.knows(file, &identity, "claim"));
+        memory.remember(file, identity, "claim".into(), SystemTime::UNIX_EPOCH);
+        assert!(!memory.knows(file, &identity, "claim"), "the newest word counts");
         memory.save().unwrap();
     }
 
     #[test]
-    fn a_damaged_memory_is_an_empty_one() {
+    fn a_damaged_or_older_memory_is_an_empty_one() {
         let folder = tempfile::tempdir().unwrap();
         let kept = folder.path().join("memory.json");
-        for text in
-            ["", "{", "[1]", r#"{"format":2,"files":{}}"#, r#"{"format":1,"files":{"a":{"state":3}}}"#]
-        {
+        let older = r#"{"format":1,"files":{"/a":{"state":{"size":4,"modified":[1,2]},"claim":"c"}}}"#;
+        for text in [
+            "",
+            "{",
+            "[1]",
+            r#"{"format":3,"files":{}}"#,
+            r#"{"format":2,"files":{"a":{"identity":3}}}"#,
+            older,
+        ] {
             std::fs::write(&kept, text).unwrap();
-            let memory = ChecksumMemory::load(&kept);
+            let memory = ChecksumMemory::load(&kept, Trust::Remembered);
             assert_eq!(memory.content, Content::default(), "{text}");
             memory.save().unwrap();
         }

@@ -9,9 +9,10 @@ mod memory;
 mod set;
 mod verify;
 
+pub use crate::identity::FileIdentity;
 pub use error::FixtureError;
 pub use key::{canonical_json, made_by_key};
 pub use manifest::{FORMAT, MadeBy, Manifest, ManifestError, Role, TensorEntry};
-pub use memory::ChecksumMemory;
+pub use memory::{ChecksumMemory, Trust};
 pub(crate) use set::MANIFEST;
 pub use set::{FixtureSet, Golden};

@@ -1,6 +1,6 @@
 //! One fixture folder, opened.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -13,6 +13,7 @@ use super::manifest::{Manifest, ManifestError, Role, TensorEntry, is_plain_path}
 use super::{FixtureError, verify};
 use crate::compare::Floor;
 use crate::golden::ChecksumMemory;
+use crate::identity::FileIdentity;
 use crate::near::did_you_mean;
 use crate::tensor::{Tensor, TensorFile, is_lfs_pointer};
 
@@ -30,6 +31,8 @@ pub struct FixtureSet {
     /// Without links, to tell whether a file lies in it.
     real: PathBuf,
     manifest: Manifest,
+    /// Which file the manifest was read from.
+    manifest_identity: FileIdentity,
     index: HashMap<(Role, String), usize>,
     files: Mutex<HashMap<String, TensorFile>>,
 }
@@ -72,14 +75,14 @@ impl FixtureSet {
         if !real.is_dir() {
             return Err(FixtureError::NoSet { set, path });
         }
-        let manifest = read_manifest(&set, &path, &real)?;
+        let (manifest, manifest_identity) = read_manifest(&set, &path, &real)?;
         let index = manifest
             .tensors
             .iter()
             .enumerate()
             .map(|(index, entry)| ((entry.role, entry.name.clone()), index))
             .collect();
-        Ok(Self { set, folder: path, real, manifest, index, files: Mutex::default() })
+        Ok(Self { set, folder: path, real, manifest, manifest_identity, index, files: Mutex::default() })
     }
 
     /// The folder under the fixture root, as it was asked for.
@@ -156,6 +159,31 @@ impl FixtureSet {
     /// Files that `memory` knows in their present state are not hashed again; all else is looked at every time.
     pub fn verify(&self, memory: &mut ChecksumMemory) -> Vec<FixtureError> {
         verify::verify(self, memory)
+    }
+
+    /// Which files the manifest and the tensors were read from so far, by their paths from the folder, as they were when
+    /// they were opened.
+    pub fn identities(&self) -> BTreeMap<String, FileIdentity> {
+        let files = self.files();
+        let tensors = files.iter().filter_map(|(file, open)| Some((file.clone(), open.identity()?)));
+        tensors.chain([(MANIFEST.to_owned(), self.manifest_identity)]).collect()
+    }
+
+    /// A problem per file that was read and has been replaced, removed or written to since it was opened.
+    ///
+    /// What a mapped file holds may be other elements then than those that were verified.
+    pub fn changed(&self) -> Vec<FixtureError> {
+        let how = |file: &str, opened: &FileIdentity| match FileIdentity::at(&self.path(file)) {
+            Ok(now) => opened.difference(&now),
+            Err(_) => Some("it is gone"),
+        };
+        self.identities()
+            .into_iter()
+            .filter_map(|(file, opened)| {
+                let how = how(&file, &opened)?;
+                Some(FixtureError::Changed { set: self.set.clone(), path: self.path(&file), how })
+            })
+            .collect()
     }
 
     /// The tensor of an entry, if its file has it with the dtype and the shape that the manifest says.
@@ -235,7 +263,7 @@ pub(super) fn real_file(set: &str, path: &Path, folder: &Path) -> Result<PathBuf
     }
 }
 
-fn read_manifest(set: &str, folder: &Path, real: &Path) -> Result<Manifest, FixtureError> {
+fn read_manifest(set: &str, folder: &Path, real: &Path) -> Result<(Manifest, FileIdentity), FixtureError> {
     let path = folder.join(MANIFEST);
     real_file(set, &path, real).map_err(|error| match error {
         FixtureError::NoFile { set, path } => FixtureError::NoManifest { set, path },
@@ -243,10 +271,15 @@ fn read_manifest(set: &str, folder: &Path, real: &Path) -> Result<Manifest, Fixt
     })?;
     let set = set.to_owned();
     let mut text = Vec::new();
-    let read = File::open(&path).and_then(|file| file.take(MAX_MANIFEST + 1).read_to_end(&mut text));
-    if let Err(source) = read {
-        return Err(FixtureError::Read { set, path, source });
-    }
+    let read = File::open(&path).and_then(|file| {
+        let identity = FileIdentity::of(&file)?;
+        file.take(MAX_MANIFEST + 1).read_to_end(&mut text)?;
+        Ok(identity)
+    });
+    let identity = match read {
+        Ok(identity) => identity,
+        Err(source) => return Err(FixtureError::Read { set, path, source }),
+    };
     if is_lfs_pointer(&text) {
         return Err(FixtureError::LfsPointer { set, path });
     }
@@ -254,5 +287,6 @@ fn read_manifest(set: &str, folder: &Path, real: &Path) -> Result<Manifest, Fixt
         0..=MAX_MANIFEST => Manifest::parse(&text),
         _ => Err(ManifestError::TooLong { allowed: MAX_MANIFEST }),
     };
-    parsed.map_err(|source| FixtureError::Manifest { set, path, source })
+    let manifest = parsed.map_err(|source| FixtureError::Manifest { set, path, source })?;
+    Ok((manifest, identity))
 }

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
-use std::fs;
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -10,10 +9,10 @@ use sha2::{Digest, Sha256};
 use walkdir::WalkDir;
 
 use super::manifest::TensorEntry;
-use super::memory::FileState;
 use super::set::{MANIFEST, real_file};
 use super::{ChecksumMemory, FixtureError, FixtureSet};
 use crate::hash::hex;
+use crate::identity::FileIdentity;
 use crate::tensor::{TensorView, for_each_chunk};
 
 pub(super) fn verify(set: &FixtureSet, memory: &mut ChecksumMemory) -> Vec<FixtureError> {
@@ -41,15 +40,15 @@ fn verify_file(
         Ok(real) => real,
         Err(problem) => return problems.push(problem),
     };
-    // The state is taken before the file is opened and after it was hashed, so that a file which is replaced meanwhile
-    // is not remembered as the one that was hashed.
-    let state = state(&real);
+    let started = SystemTime::now();
     let open = match set.reopen(file) {
         Ok(open) => open,
         Err(problem) => return problems.push(problem),
     };
     let claim = claim(entries);
-    let known = state.as_ref().is_some_and(|state| memory.knows(&real, state, &claim));
+    // The identity is that of the handle which tensors are read through, so nothing can come between.
+    let identity = open.identity();
+    let known = identity.is_some_and(|identity| memory.knows(&real, &identity, &claim));
 
     let before = problems.len();
     for entry in entries {
@@ -76,17 +75,16 @@ fn verify_file(
             FixtureError::ExtraTensor { set: set.name().to_owned(), path: path.clone(), key: name.to_owned() }
         }));
     }
-    if problems.len() == before
-        && !known
-        && self::state(&real) == state
-        && let Some(state) = state
-    {
-        memory.remember(&real, state, claim, SystemTime::now());
+    // A file that is replaced or written to meanwhile is not remembered as the one that was hashed.
+    let is_same = |identity| FileIdentity::at(&real).is_ok_and(|now| now == identity);
+    match identity {
+        Some(identity) if problems.len() == before && is_same(identity) => {
+            if !known {
+                memory.remember(&real, identity, claim, started);
+            }
+        }
+        _ => memory.forget(&real),
     }
-}
-
-fn state(path: &Path) -> Option<FileState> {
-    fs::metadata(path).ok().as_ref().and_then(FileState::of)
 }
 
 /// Files below the folder that the manifest does not list. Hidden ones are left alone, as are folders that have a

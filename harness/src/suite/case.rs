@@ -8,7 +8,7 @@ use super::stats;
 use serde::{Deserialize, Serialize};
 
 use crate::Class;
-use crate::golden::ChecksumMemory;
+use crate::golden::{ChecksumMemory, Trust};
 use crate::report::error_chain;
 use crate::run::{
     Account, Compared, EXIT, Ending, Exit, Folder, FolderError, Going, Inject, JOB, Job, Obstacle, Out,
@@ -186,7 +186,7 @@ impl Case {
             return vec![Obstacle { class: Class::Spec, text: text.clone() }];
         }
         let Home { root, fixture_root, out, .. } = &*self.home;
-        let mut memory = ChecksumMemory::load(out.checksums());
+        let mut memory = ChecksumMemory::load(out.checksums(), Trust::here());
         let (_, obstacles) = look_at_fixtures(&self.spec, root, fixture_root, &mut memory);
         if let Err(error) = memory.save() {
             eprintln!("what was verified could not be remembered: {error}");

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::Suite;
 use super::settings::{SettingError, Settings, in_ci};
-use crate::golden::ChecksumMemory;
+use crate::golden::{ChecksumMemory, Trust};
 use crate::report::{error_chain, score_line};
 use crate::run::{
     Exit, Folder, Inject, JOB, Job, Mutation, Mutations, Noticed, Out, Step, Steps, launch_watched,
@@ -48,7 +48,7 @@ fn mutate(suite: &Suite, id: &str) -> Result<Mutations, String> {
         return Err(format!("`{id}` cannot run here: it {reason}"));
     }
     let out = Out::of(&suite.root);
-    let mut memory = ChecksumMemory::load(out.checksums());
+    let mut memory = ChecksumMemory::load(out.checksums(), Trust::here());
     let (_, obstacles) = look_at_fixtures(&spec, &suite.root, &suite.fixture_root, &mut memory);
     // What cannot be remembered is hashed again the next time.
     let _ = memory.save();

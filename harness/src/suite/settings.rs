@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 
+pub(super) use crate::ci::says_ci as in_ci;
 use crate::run::Inject;
 
 /// `PARITY_REQUIRE`: what happens to specs whose `requires` are not met.
@@ -77,12 +78,6 @@ impl Settings {
         };
         Ok(Self { require, level, inject, times })
     }
-}
-
-/// Whether this is CI: `CI`, or Azure's own `TF_BUILD`, is set to something that is not a no.
-pub(super) fn in_ci(variable: impl Fn(&str) -> Option<String>) -> bool {
-    let set = |name: &str| variable(name).is_some_and(|ci| !["", "0", "false"].contains(&ci.as_str()));
-    set("CI") || set("TF_BUILD")
 }
 
 #[cfg(test)]

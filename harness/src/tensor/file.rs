@@ -10,6 +10,7 @@ use super::mapped::map;
 use super::npz::Npz;
 use super::safetensors::Safetensors;
 use super::{TensorError, npy};
+use crate::identity::FileIdentity;
 use crate::near::did_you_mean;
 
 /// The ends of names that tensor files have.
@@ -25,6 +26,8 @@ pub struct TensorFile(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     path: PathBuf,
+    /// Nothing for bytes that are no file.
+    identity: Option<FileIdentity>,
     names: Vec<String>,
     /// Where each name is among the names.
     index: HashMap<String, usize>,
@@ -49,15 +52,16 @@ impl TensorFile {
         if file.metadata().map_err(read)?.is_dir() {
             return Err(read(std::io::ErrorKind::IsADirectory.into()));
         }
-        Self::parse(path, Storage::mapped(map(&file).map_err(read)?))
+        let identity = FileIdentity::of(&file).map_err(read)?;
+        Self::parse(path, Some(identity), Storage::mapped(map(&file).map_err(read)?))
     }
 
     /// Takes `bytes` for the content of a file at `path`, which is not looked at and need not exist.
     pub fn from_bytes(path: impl AsRef<Path>, bytes: Vec<u8>) -> Result<Self, TensorError> {
-        Self::parse(path.as_ref(), Storage::owned(bytes))
+        Self::parse(path.as_ref(), None, Storage::owned(bytes))
     }
 
-    fn parse(path: &Path, storage: Storage) -> Result<Self, TensorError> {
+    fn parse(path: &Path, identity: Option<FileIdentity>, storage: Storage) -> Result<Self, TensorError> {
         let extension = extension(path)?;
         if is_lfs_pointer(storage.as_ref()) {
             return Err(TensorError::LfsPointer { path: path.to_owned() });
@@ -77,12 +81,17 @@ impl TensorFile {
             }
         };
         let index = names.iter().enumerate().map(|(index, name)| (name.clone(), index)).collect();
-        Ok(Self(Arc::new(Inner { path: path.to_owned(), names, index, format })))
+        Ok(Self(Arc::new(Inner { path: path.to_owned(), identity, names, index, format })))
     }
 
     /// Where the file is.
     pub fn path(&self) -> &Path {
         &self.0.path
+    }
+
+    /// Which file was opened, as it was at that moment; nothing for bytes that are no file.
+    pub fn identity(&self) -> Option<FileIdentity> {
+        self.0.identity
     }
 
     /// Names of the tensors in file order; the one name of an npy file is its stem.

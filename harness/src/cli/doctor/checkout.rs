@@ -8,6 +8,7 @@ use super::Check;
 use crate::cli::regenerate::{left_behind, not_current};
 use crate::cli::size::{self, Limits};
 use crate::cli::{Project, regenerate};
+use crate::golden::Trust;
 use crate::report::error_chain;
 use crate::run::Out;
 use crate::spec::Specs;
@@ -28,7 +29,7 @@ fn fixtures(project: &Project) -> Check {
         Ok(sets) => sets,
         Err(error) => return Check::wrong("fixtures", error_chain(&error), error.next()),
     };
-    let wrong = not_current(project, &sets);
+    let wrong = not_current(project, &sets, Trust::Nothing);
     match wrong.first() {
         None => {
             Check::ok("fixtures", format!("{} current, every checksum is right", counted(sets.len(), "set")))

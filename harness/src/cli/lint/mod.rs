@@ -18,7 +18,7 @@ use finding::Finding;
 use super::{CliError, Project, say};
 use crate::atomic::write_atomically;
 use crate::compare::Gate;
-use crate::golden::{ChecksumMemory, FixtureSet};
+use crate::golden::{ChecksumMemory, FixtureSet, Trust};
 use crate::report::error_chain;
 use crate::run::{Out, discovery, look_at_fixtures};
 use crate::spec::{Requirement, SCHEMA, Spec, Specs, list::counted, schema_text};
@@ -200,7 +200,7 @@ fn check_schema(linted: &Linted, wrong: &mut Vec<String>) {
 
 /// Every set must be sound, and hold what its specs declare.
 fn check_fixtures(linted: &Linted, wrong: &mut Vec<String>) {
-    let mut memory = ChecksumMemory::load(&linted.checksums);
+    let mut memory = ChecksumMemory::load(&linted.checksums, Trust::here());
     for spec in &linted.specs.specs {
         // A set that the spec itself says may be elsewhere is not looked for.
         let absent = !linted.fixture_root.join(&spec.fixtures).is_dir();

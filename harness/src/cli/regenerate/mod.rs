@@ -21,7 +21,7 @@ use super::references::Environments;
 use super::size::{self, Limits};
 use super::steps::Steps;
 use super::{CliError, Project, say};
-use crate::golden::ChecksumMemory;
+use crate::golden::{ChecksumMemory, Trust};
 use crate::report::error_chain;
 use crate::run::Out;
 use crate::spec::Specs;
@@ -72,7 +72,8 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
     let (spec_root, fixture_root) = (project.spec_root(), project.fixture_root());
     let found = Specs::load(&spec_root);
     let sets = plan(&found, &spec_root, &fixture_root, &arguments.specs)?;
-    let wrong = not_current(project, &sets);
+    let trust = if arguments.check { Trust::Nothing } else { Trust::here() };
+    let wrong = not_current(project, &sets, trust);
     if arguments.check {
         for (set, problem) in &wrong {
             say(&format!("{set}: {problem}\n"));
@@ -93,7 +94,7 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
     }
     let workplace = Workplace::enter(&fixture_root)?;
     // Somebody else may have replaced sets while we waited, or old ones have been put back.
-    let wrong = not_current(project, &sets);
+    let wrong = not_current(project, &sets, trust);
     let is_due = |set: &&Set| arguments.force || wrong.iter().any(|(name, _)| *name == set.folder);
     let due: Vec<&Set> = sets.iter().filter(is_due).collect();
     if due.is_empty() {
@@ -103,8 +104,8 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
 }
 
 /// What is wrong with each set that is not current, by its folder.
-pub(crate) fn not_current<'a>(project: &Project, sets: &[Set<'a>]) -> Vec<(&'a str, String)> {
-    let mut memory = ChecksumMemory::load(Out::of(project.root()).checksums());
+pub(crate) fn not_current<'a>(project: &Project, sets: &[Set<'a>], trust: Trust) -> Vec<(&'a str, String)> {
+    let mut memory = ChecksumMemory::load(Out::of(project.root()).checksums(), trust);
     let mut wrong = Vec::new();
     for set in sets {
         let problems = set.problems(project, &mut memory);
