@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "compare/overflow.rs"]
+mod overflow;
+
 use mlx_parity::Class;
 use mlx_parity::compare::{Difference, Floor, Gate, Outcome, Rule, Value, compare, examine};
 use mlx_parity::tensor::{Dtype, TensorView};

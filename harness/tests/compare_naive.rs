@@ -67,16 +67,22 @@ impl Plain {
         match (self, other) {
             (Self::Whole(e), Self::Whole(a)) => (a - e).unsigned_abs() as f64,
             (Self::Complex(re, im), Self::Complex(re2, im2)) => modulus(re2 - re, im2 - im),
-            (Self::Narrow(e), Self::Narrow(a)) => f64::from((a - e).abs() as f32),
+            // Past float32's range the distance stays float64.
+            (Self::Narrow(e), Self::Narrow(a)) => match (a - e).abs() {
+                distance if (distance as f32).is_finite() => f64::from(distance as f32),
+                distance => distance,
+            },
             _ => (other.number() - self.number()).abs(),
         }
     }
 
     fn is_within(self, other: Self, bound: f64) -> bool {
-        match (self, other) {
-            (Self::Narrow(e), Self::Narrow(a)) => (a - e).abs() <= bound,
-            _ => self.distance(other) <= bound,
-        }
+        // An overflow is never inside.
+        bound.is_finite()
+            && match (self, other) {
+                (Self::Narrow(e), Self::Narrow(a)) => (a - e).abs() <= bound,
+                _ => self.distance(other) <= bound,
+            }
     }
 }
 

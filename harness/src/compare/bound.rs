@@ -23,14 +23,15 @@ impl IntegerBound {
         Self { rtol, atol, exact_rtol: scaled(rtol), exact_atol: scaled(atol) }
     }
 
-    /// Whether `difference <= atol + rtol * expected`, where both are absolute values.
+    /// Whether `difference <= atol + rtol * expected`, where both are absolute values. A bound that overflows float64 allows
+    /// no difference, as for floats.
     pub(super) fn allows(&self, difference: u64, expected: u64) -> bool {
         if difference == 0 && self.atol >= 0.0 && self.rtol >= 0.0 {
             return true;
         }
         // The rounded bound decides unless the difference is so near that rounding could have moved it across.
         let (bound, difference_rounded) = (self.atol + self.rtol * expected as f64, difference as f64);
-        if bound.is_nan() || difference_rounded > bound * (1.0 + 1e-14) {
+        if !bound.is_finite() || difference_rounded > bound * (1.0 + 1e-14) {
             return false;
         }
         if difference_rounded < bound * (1.0 - 1e-14) {
@@ -108,7 +109,9 @@ mod tests {
         check(0.7, 0.0, 7, 10, false);
         check(0.0, 5e-324, 1, 0, false);
         check(0.0, 0.0, 0, 9, true);
-        check(0.0, f64::INFINITY, u64::MAX, 0, true);
+        check(0.0, f64::INFINITY, 1, 0, false);
+        check(1e300, 0.0, 1, u64::MAX, false);
+        check(1e300, 0.0, 0, u64::MAX, true);
         check(f64::NAN, 0.0, 1, 1, false);
     }
 }

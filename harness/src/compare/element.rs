@@ -27,6 +27,14 @@ impl Tolerance {
     pub(super) fn bound(&self, magnitude: f64) -> f64 {
         self.atol + self.rtol * magnitude
     }
+
+    /// Whether a distance from a golden of that magnitude is inside its bound. A distance or a bound that float64 cannot
+    /// hold is never inside: numpy's `inf <= inf` would let any two numbers agree.
+    #[inline]
+    fn allows(&self, distance: f64, magnitude: f64) -> bool {
+        let bound = self.bound(magnitude);
+        bound.is_finite() && distance <= bound
+    }
 }
 
 /// Whether an element is a number, and if not, what it is.
@@ -60,12 +68,12 @@ pub(super) trait Element: Pod + PartialEq + Send + Sync {
     fn magnitude(self) -> f64 {
         self.number().abs()
     }
-    /// `|actual - expected|`, rounded once: to float64, or to float32 for 16-bit floats.
+    /// `|actual - expected|`, rounded once: to float64, or to float32 for 16-bit floats where float32 can hold it.
     fn distance(self, actual: Self) -> f64;
-    /// `|actual - expected| <= atol + rtol * |expected|`, for finite elements, in float64.
+    /// `|actual - expected| <= atol + rtol * |expected|`, for finite elements, in float64, where neither side overflows.
     #[inline]
     fn within(self, actual: Self, tolerance: &Tolerance) -> bool {
-        self.distance(actual) <= tolerance.bound(self.magnitude())
+        tolerance.allows(self.distance(actual), self.magnitude())
     }
     /// How many steps from one representable number to the next lead from one element to the other.
     #[inline]
@@ -165,16 +173,23 @@ fn narrow_number<T: Fast + Into<f64>>(x: T) -> f64 {
     if x.is_finite() { f64::from(x.widen()) } else { x.into() }
 }
 
+/// `|actual - expected|` in float64, for elements that are rounded to less elsewhere.
+#[inline]
+fn exact_distance<T: Element>(expected: T, actual: T) -> f64 {
+    (actual.number() - expected.number()).abs()
+}
+
 macro_rules! narrow {
     ($type:ty, $normal:expr) => {
         float!($type, u16, i16, $normal, narrow_number, {
             #[inline(always)]
             fn distance(self, actual: Self) -> f64 {
-                f64::from((actual.widen() - self.widen()).abs())
+                let distance = (actual.widen() - self.widen()).abs();
+                if distance.is_finite() { f64::from(distance) } else { exact_distance(self, actual) }
             }
             #[inline]
             fn within(self, actual: Self, tolerance: &Tolerance) -> bool {
-                (actual.number() - self.number()).abs() <= tolerance.bound(self.magnitude())
+                tolerance.allows(exact_distance(self, actual), self.magnitude())
             }
             fast!();
         });

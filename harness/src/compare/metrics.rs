@@ -145,7 +145,7 @@ pub struct Worst {
     /// How far apart they are; infinite when one is not finite.
     #[serde(with = "number")]
     pub distance: f64,
-    /// The distance over this element's bound; absent unless the gate is a tolerance.
+    /// The distance over this element's bound, infinite where either overflows; absent unless the gate is a tolerance.
     #[serde(with = "number::option")]
     pub used: Option<f64>,
 }
@@ -213,7 +213,6 @@ impl Difference {
         let [expected_squares, actual_squares] = pairs.map(|moments| moments.sum_of_squares());
         let error_squares = ordered.error.sum_of_squares();
         let sum_abs = ordered.distances.value();
-        let range = |side: &Side| side.max - side.min;
         Self {
             mismatched: None,
             mismatched_fraction: None,
@@ -242,9 +241,7 @@ impl Difference {
             range_ratio: if tally.finite == 0 {
                 f64::NAN
             } else {
-                // Two constants have the same range, not none.
-                let (e, a) = (range(&tally.expected), range(&tally.actual));
-                if e == a { 1.0 } else { a / e }
+                range_ratio(&tally.expected, &tally.actual)
             },
             used: None,
             times_floor: None,
@@ -252,6 +249,17 @@ impl Difference {
             quantiles: Quantiles::new(sample, stride(expected.len())),
         }
     }
+}
+
+/// The actual's `max - min` over the golden's; 1 where both are the same, as those of two constants are.
+fn range_ratio(expected: &Side, actual: &Side) -> f64 {
+    let range = |side: &Side, scale: f64| side.max * scale - side.min * scale;
+    let [mut e, mut a] = [expected, actual].map(|side| range(side, 1.0));
+    if !(e + a).is_finite() {
+        // A range can be twice what float64 holds.
+        [e, a] = [expected, actual].map(|side| range(side, 0.25));
+    }
+    if e == a { 1.0 } else { a / e }
 }
 
 fn worst<T: Element>(expected: &TensorView, actual: &TensorView, tally: &Tally, judge: &Judge) -> Vec<Worst> {

@@ -50,14 +50,15 @@ const FIRST: usize = 10;
 /// - *finite*: an element that is NaN or infinite on one side must be the same on the other. The same infinity is the
 ///   same; NaN is the same as NaN only with `rule.nan_equal`.
 /// - *value*, by tolerance: `|actual - expected| <= atol + rtol * |expected|` for every element: in float64 for floats,
-///   by modulus for complex numbers, exactly for integers and bools.
+///   by modulus for complex numbers, exactly for integers and bools. Elements that are equal agree under any bound; where
+///   they are not, a distance or a bound that overflows float64 never agrees, and neither does a sum of squared distances.
 /// - *untestable* and *value*, by noise: see [`Gate::Noise`]; `rms` and `absmax` are taken over pairs whose golden is
 ///   finite and below 1e30. A golden element at or above that is a fill value and has a bound of its own,
 ///   `k * eps * |expected|`. `F_rms > 0.1 * rms(expected)` is untestable. For integers `eps` is 0.
 /// - *range*: every element of the actual lies in `rule.range`; NaN does not.
 ///
 /// Two things come before all of these: a noise gate without a floor is *missing*, and a floor that is not a pair of
-/// finite numbers from zero up is *corrupt*.
+/// numbers from 0 to 2e30 is *corrupt*.
 ///
 /// When the shapes differ nothing is measured; when only the dtypes do, both sides are measured by themselves.
 pub fn compare(expected: &TensorView, actual: &TensorView, rule: &Rule) -> Outcome {

@@ -102,10 +102,12 @@ impl Moments {
         self.sum.value() / self.count as f64
     }
 
+    /// Infinite when float64 cannot hold it.
     pub(super) fn sum_of_squares(&self) -> f64 {
         let mut total = self.within;
         total.merge(self.between);
-        total.value()
+        // The numbers were finite: only infinities that met each other on the way make a NaN.
+        if total.value().is_nan() { f64::INFINITY } else { total.value() }
     }
 
     /// The sum of squared distances from the mean of all.
@@ -142,7 +144,8 @@ pub(super) fn centred(values: impl Iterator<Item = f64> + Clone) -> (u64, f64, f
     }
     // The rounded mean is not quite the mean; the distances then do not add up to zero, which is taken out again.
     let spread = if count == 0 { 0.0 } else { squares - distance * distance / count as f64 };
-    (count, sum, spread.max(0.0))
+    // `NaN.max(0.0)` is 0, which would turn an overflow into no spread at all.
+    (count, sum, if spread.is_nan() { f64::INFINITY } else { spread.max(0.0) })
 }
 
 #[cfg(test)]

@@ -54,10 +54,14 @@ impl Judge {
     }
 }
 
-/// `distance / bound`; 0 when both are 0.
+/// `distance / bound`; 0 when both are 0, infinite when either overflows.
 #[inline]
 fn in_bounds(distance: f64, bound: f64) -> f64 {
-    if distance == 0.0 { 0.0 } else { distance / bound }
+    match distance {
+        0.0 => 0.0,
+        _ if bound.is_finite() => distance / bound,
+        _ => f64::INFINITY,
+    }
 }
 
 /// One of the worst elements.
@@ -167,6 +171,8 @@ pub(super) struct Tally {
     pub(super) nonfinite: u64,
     /// Finite elements at or above [`HUGE`] that a noise gate refuses.
     pub(super) huge_outside: u64,
+    /// Finite elements that differ and whose distance or bound float64 cannot hold.
+    pub(super) overflowing: u64,
     /// Worst first; of equals the first in the tensor.
     pub(super) worst: Vec<Bad>,
     /// Distances at the sampled positions, in no order.
@@ -197,11 +203,12 @@ impl Tally {
             if judge.tolerance.as_ref().is_some_and(|tolerance| !e.within(a, tolerance)) {
                 self.outside += 1;
             }
-            if magnitude >= HUGE
-                && judge.huge.is_some_and(|part| distance.is_nan() || distance > part * magnitude)
-            {
+            let huge_bound = judge.huge.filter(|_| magnitude >= HUGE).map(|part| part * magnitude);
+            if huge_bound.is_some_and(|bound| !(bound.is_finite() && distance <= bound)) {
                 self.huge_outside += 1;
             }
+            let bound = judge.tolerance.as_ref().map(|tolerance| tolerance.bound(magnitude)).or(huge_bound);
+            self.overflowing += u64::from(!(distance.is_finite() && bound.unwrap_or(0.0).is_finite()));
             self.note(Bad { nonfinite: false, severity: judge.severity(e, distance), distance, position });
         }
     }
@@ -273,7 +280,10 @@ impl Tally {
         let relative = Line { offset: self.max_rel * REL_GUARD, slope: self.max_rel };
         let least = self.least_severity();
         let gate = match &judge.tolerance {
-            Some(tolerance) if !(tolerance.atol >= 0.0 && (0.0..=1e30).contains(&tolerance.rtol)) => {
+            // Inside these no bound overflows: what is measured in blocks is below 1e30.
+            Some(Tolerance { rtol, atol, .. })
+                if !((0.0..=1e300).contains(atol) && (0.0..=1e30).contains(rtol)) =>
+            {
                 return None;
             }
             // Above the line are the elements that are outside, and those that are worse than the worst.
@@ -306,6 +316,7 @@ impl Tally {
         self.outside += other.outside;
         self.nonfinite += other.nonfinite;
         self.huge_outside += other.huge_outside;
+        self.overflowing += other.overflowing;
         other.worst.into_iter().for_each(|bad| self.note(bad));
         self.sample.extend(other.sample);
     }

@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 
 use half::{bf16, f16};
 
+use super::HUGE;
 use super::element::{Bool, Complex, Element};
 use super::gate::{Floor, Gate, Rule};
 use super::metrics::{Difference, Metrics, Stats, TimesFloor, over, rms};
@@ -98,19 +99,20 @@ fn values<T: Element>(
     match rule.gate {
         Some(Gate::Tolerance { .. }) => {
             difference.mismatched = Some(tally.outside);
-            difference.used = Some(tally.worst.first().and_then(|bad| judge.used(bad)).unwrap_or(0.0));
+            let used = tally.worst.first().and_then(|bad| judge.used(bad)).unwrap_or(0.0);
+            difference.used = Some(if sums_overflow(&difference) { f64::INFINITY } else { used });
         }
         Some(Gate::Noise { k }) => {
             if let Some(noise) = noise {
                 // Only a gate that is not met takes a second look, to count.
-                let bound = k * noise.max_unit;
-                let above = if tally.max_abs_below <= bound {
+                let [_, bound] = noise.bounds(k);
+                let above = if tally.max_abs_below <= bound && bound.is_finite() {
                     0
                 } else {
                     count_above::<T>(expected, actual, bound, threads)
                 };
                 difference.mismatched = Some(above + tally.huge_outside + tally.nonfinite);
-                difference.used = Some(over(noise.times.rms.max(noise.times.max), k));
+                difference.used = Some(noise.used(k));
             }
         }
         None => {}
@@ -140,6 +142,8 @@ fn values<T: Element>(
 struct Noise {
     floor: Floor,
     expected_rms: f64,
+    /// What one multiple of the floor is for the root mean square.
+    rms_unit: f64,
     /// What one multiple of the floor is for single elements.
     max_unit: f64,
     times: TimesFloor,
@@ -155,13 +159,32 @@ impl Noise {
             rms: over(rms(ordered.error.sum_of_squares(), tally.counted), rms_unit),
             max: over(tally.max_abs_below, max_unit),
         };
-        Self { floor, expected_rms, max_unit, times }
+        Self { floor, expected_rms, rms_unit, max_unit, times }
+    }
+
+    /// How far the root mean square and the largest distance may go.
+    fn bounds(&self, k: f64) -> [f64; 2] {
+        [k * self.rms_unit, k * self.max_unit]
+    }
+
+    /// Whether neither bound overflows and both parts are inside.
+    fn held(&self, k: f64) -> bool {
+        let finite = self.bounds(k).iter().all(|bound| bound.is_finite());
+        finite && self.times.rms <= k && self.times.max <= k
+    }
+
+    /// The larger of the two parts over `k`; infinite where a sum or a bound overflows, which is never inside.
+    fn used(&self, k: f64) -> f64 {
+        let TimesFloor { rms, max } = self.times;
+        let finite = self.bounds(k).iter().chain([&rms, &max]).all(|x| x.is_finite());
+        if finite || self.held(k) { over(rms.max(max), k) } else { f64::INFINITY }
     }
 }
 
 fn floor_fault(rule: &Rule) -> Option<(Class, String)> {
     let Some(Gate::Noise { k }) = rule.gate else { return None };
-    let usable = |x: f64| x.is_finite() && x >= 0.0;
+    // Elements at or above the limit have no part in a floor, so that no distance is above twice the limit.
+    let usable = |x: f64| (0.0..=2.0 * HUGE).contains(&x);
     match rule.floor {
         None => Some((
             Class::Missing,
@@ -173,8 +196,8 @@ fn floor_fault(rule: &Rule) -> Option<(Class, String)> {
         Some(Floor { max, rms }) if !usable(max) || !usable(rms) => Some((
             Class::Corrupt,
             format!(
-                "the golden's floor is max {max}, rms {rms}, where finite numbers from 0 up are allowed; run `cargo \
-                 xtask regenerate-fixtures`"
+                "the golden's floor is max {max}, rms {rms}, where numbers from 0 to 2e30 are allowed; run `cargo xtask \
+                 regenerate-fixtures`"
             ),
         )),
         Some(_) => None,
@@ -204,7 +227,12 @@ fn value_fault(
     match (&rule.gate, noise) {
         (Some(Gate::Tolerance { .. }), _) if totals.tally.outside > 0 => {
             let counted = format!("{} of {} elements outside", totals.tally.outside, totals.tally.elements);
-            Some((Class::Value, counted + &worst_words(difference)))
+            Some((Class::Value, counted + &worst_words(difference) + &overflow_words(totals)))
+        }
+        // No element is outside, but what is shown of all of them would be infinite.
+        (Some(Gate::Tolerance { .. }), _) if sums_overflow(difference) => {
+            let detail = "the sum of the squared distances is more than float64 holds, which never agrees";
+            Some((Class::Value, detail.to_owned() + &worst_words(difference)))
         }
         (Some(Gate::Noise { .. }), Some(noise)) if noise.floor.rms > 0.1 * noise.expected_rms => {
             let (floor, golden) = (Short(noise.floor.rms), Short(noise.expected_rms));
@@ -214,8 +242,7 @@ fn value_fault(
             Some((Class::Untestable, detail))
         }
         (Some(Gate::Noise { k }), Some(noise)) => {
-            let held = noise.times.rms <= *k && noise.times.max <= *k;
-            if held && totals.tally.huge_outside == 0 {
+            if noise.held(*k) && totals.tally.huge_outside == 0 {
                 return None;
             }
             let TimesFloor { rms, max } = noise.times;
@@ -228,7 +255,10 @@ fn value_fault(
                     if count == 1 { "fill value differs" } else { "fill values differ" }
                 );
             }
-            Some((Class::Value, detail + &worst_words(difference)))
+            if noise.bounds(*k).iter().any(|bound| !bound.is_finite()) {
+                detail += "; what is allowed is more than float64 holds, which never agrees";
+            }
+            Some((Class::Value, detail + &worst_words(difference) + &overflow_words(totals)))
         }
         _ => None,
     }
@@ -245,6 +275,23 @@ fn worst_words(difference: &Difference) -> String {
             Short(worst.distance)
         )
     })
+}
+
+/// Whether float64 cannot hold the sum of the distances or that of their squares.
+fn sums_overflow(difference: &Difference) -> bool {
+    !(difference.rms.is_finite() && difference.sum_abs.is_finite())
+}
+
+/// How many elements differ by more than float64 holds, or are allowed to.
+fn overflow_words(totals: &Totals) -> String {
+    match totals.tally.overflowing {
+        0 => String::new(),
+        1 => "; the distance or the bound of 1 element is more than float64 holds, which never agrees"
+            .to_owned(),
+        count => format!(
+            "; the distance or the bound of {count} elements is more than float64 holds, which never agrees"
+        ),
+    }
 }
 
 fn range_fault(rule: &Rule, actual: &Side) -> Option<String> {
