@@ -3,6 +3,10 @@
 // Each feature uses a part of what they share; the build with both tells what nobody uses.
 #![cfg_attr(not(all(feature = "cli", feature = "mlx")), allow(dead_code, unused_imports))]
 
+// First, since its macros take the place of the standard library's in all that follows.
+#[macro_use]
+mod printable;
+
 mod atomic;
 mod ci;
 mod class;

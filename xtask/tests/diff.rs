@@ -120,13 +120,13 @@ fn the_order_can_be_told() {
     fs::write(folder.path("order.txt"), "nothing\n").unwrap();
     check(
         folder.diff(&["a.safetensors", "b.safetensors", "--order", "order.txt"]),
-        1,
+        2,
         &["error: none of the names in `order.txt` is in `a.safetensors`"],
     );
     folder.safetensors("a.safetensors", r#"{"order":"first"}"#, tensors);
     check(
         folder.diff(&["a.safetensors", "b.safetensors"]),
-        1,
+        2,
         &["error: `order` in the metadata of `a.safetensors`"],
     );
 }
@@ -172,7 +172,7 @@ fn two_lone_tensors_are_a_pair_and_layouts_and_casts_are_told() {
         &["x: shape differs\n", "expected shape [2, 3], actual [3, 2]"],
     );
     check(folder.diff(&["x.npy", "y.npy", "--layout", "a b -> b a"]), 0, &["is `y` in B", "1 agree"]);
-    check(folder.diff(&["x.npy", "y.npy", "--layout", "a b"]), 1, &["error: layout `a b` has no arrow"]);
+    check(folder.diff(&["x.npy", "y.npy", "--layout", "a b"]), 2, &["error: layout `a b` has no arrow"]);
     folder.npy64("wide.npy", &[1.0, 2.0 + 1e-9]);
     folder.npy("narrow.npy", &[2], &[1., 2.]);
     check(
@@ -184,7 +184,7 @@ fn two_lone_tensors_are_a_pair_and_layouts_and_casts_are_told() {
     check(folder.diff(&["wide.npy", "narrow.npy", "--cast", "float8"]), 2, &["expected one of bool, uint8"]);
     check(
         folder.diff(&["wide.npy", "narrow.npy", "--cast", "complex64"]),
-        1,
+        2,
         &["`wide` of A cannot be cast"],
     );
 }
@@ -208,7 +208,7 @@ fn gates_come_from_numbers_policies_and_floors() {
     );
     check(
         folder.diff(&["a", "far", "--policy", "fp61"]),
-        1,
+        2,
         &["error: there is no policy `fp61`", "did you mean `fp16`"],
     );
     let words = ["gate   noise 8, by the distance of A from `truth`", "3.18x"];
@@ -217,13 +217,13 @@ fn gates_come_from_numbers_policies_and_floors() {
     check(folder.diff(&["a", "near", "--noise", "truth", "--times", "2"]), 1, &["noise 2"]);
     check(
         folder.diff(&["a", "near", "--noise", "far"]),
-        1,
+        2,
         &["error: no floor for `x`", "where float64 of that shape"],
     );
     folder.npy64("other/y.npy", &[1.0]);
     check(
         folder.diff(&["a", "near", "--noise", "other"]),
-        1,
+        2,
         &["error: `other` has no tensor `x` to take a floor from"],
     );
 }
@@ -271,16 +271,16 @@ fn what_cannot_be_read_is_one_clear_error() {
         ("empty", "error: `empty` holds no tensors"),
         ("eight.safetensors", "error: tensor `x` of `eight.safetensors` holds 8-bit floats"),
     ] {
-        let said = check(folder.diff(&["a.npy", side]), 1, &[words]);
+        let said = check(folder.diff(&["a.npy", side]), 2, &[words]);
         assert_eq!(said.matches("error").count(), 1, "{said}");
     }
-    check(folder.diff(&["a.npy", "a.npy", "--rename", "x"]), 1, &["error: `--rename x` is no rule"]);
+    check(folder.diff(&["a.npy", "a.npy", "--rename", "x"]), 2, &["error: `--rename x` is no rule"]);
     folder.npy("twice/x/y.npy", &[1], &[1.]);
     folder.npy("twice/x.y.npy", &[1], &[1.]);
-    check(folder.diff(&["twice", "a.npy"]), 1, &["both have the tensor `x.y`"]);
+    check(folder.diff(&["twice", "a.npy"]), 2, &["both have the tensor `x.y`"]);
     check(
         folder.diff(&["a.npy", "a.npy", "--json", "no/where.jsonl"]),
-        1,
+        2,
         &["error: cannot write `no/where.jsonl`"],
     );
 }

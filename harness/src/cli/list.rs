@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use super::{CliError, Project, say};
+use crate::printable::json;
 use crate::spec::{Specs, list};
 
 #[derive(Debug, clap::Args)]
@@ -35,7 +36,7 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
         (_, true) => list::json(&mut text, &specs),
         _ => list::tree(&mut text, &specs),
     };
-    say(&text);
+    say(&if arguments.json { json(&text) } else { text });
     if let Some(error) = &specs.unreadable {
         eprintln!("{error}");
     } else if none {

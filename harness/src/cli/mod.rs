@@ -44,6 +44,8 @@ use thiserror::Error;
 
 pub use project::Project;
 
+use crate::printable::{indented, paint};
+
 #[derive(Debug, Parser)]
 #[command(
     name = "cargo xtask",
@@ -131,6 +133,14 @@ pub(crate) enum CliError {
 }
 
 impl CliError {
+    /// 1, or 2 for a diff that could not be made: there 1 is the answer that tensors differ.
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Diff(_) => ExitCode::from(2),
+            _ => ExitCode::FAILURE,
+        }
+    }
+
     fn next(&self) -> Option<String> {
         match self {
             Self::Setup(error) => error.next(),
@@ -150,9 +160,9 @@ impl CliError {
     }
 }
 
-/// Writes a result to stdout; a reader that has seen enough, such as `head`, is no error.
+/// Writes a result to stdout.
 fn say(text: &str) {
-    let _ = std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes());
+    print!("{text}");
 }
 
 /// Runs the command in this process's arguments.
@@ -176,14 +186,12 @@ fn run(project: &Project) -> ExitCode {
         Command::GenerateBindings(arguments) => setup::generate_bindings(&arguments),
     };
     result.unwrap_or_else(|error| {
-        let (bold, red, reset) = match std::io::stderr().is_terminal() {
-            true => ("\x1b[1m", "\x1b[1;31m", "\x1b[0m"),
-            false => ("", "", ""),
-        };
-        eprintln!("{red}error{reset}: {}", crate::report::error_chain(&error));
+        let colour = std::io::stderr().is_terminal();
+        let text = indented(&crate::report::error_chain(&error), 7);
+        eprintln!("{}: {text}", paint(colour, "1;31", "error"));
         if let Some(next) = error.next() {
-            eprintln!("{bold}to do{reset}: {next}");
+            eprintln!("{}: {}", paint(colour, "1", "to do"), indented(&next, 7));
         }
-        ExitCode::FAILURE
+        error.exit_code()
     })
 }

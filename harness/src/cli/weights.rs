@@ -9,6 +9,7 @@ use thiserror::Error;
 use super::{CliError, Project, say};
 use crate::golden::{FixtureError, FixtureSet};
 use crate::near::did_you_mean;
+use crate::printable::{clean, json};
 use crate::run::{Audit, Catalogue, CatalogueError, Folder, FolderError, Out, Story};
 use crate::spec::list::counted;
 use crate::spec::{Spec, SpecError, Specs, Weights};
@@ -90,7 +91,7 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
     let spec = find(project, &arguments.spec)?;
     let listing = list(project, &spec)?;
     let text = match arguments.json {
-        true => format!("{:#}\n", serde_json::json!(listing)),
+        true => json(&format!("{:#}\n", serde_json::json!(listing))),
         false => listing.table(),
     };
     say(&text);
@@ -218,11 +219,11 @@ impl Listing {
         let widths: [usize; 5] = std::array::from_fn(width);
         for row in &rows {
             let cells: Vec<String> =
-                row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+                row.iter().zip(widths).map(|(cell, width)| format!("{:<width$}", clean(cell))).collect();
             let _ = writeln!(text, "  {}", cells.join("  ").trim_end());
         }
         for fault in &self.faults {
-            let _ = writeln!(text, "  {fault}");
+            let _ = writeln!(text, "  {}", clean(fault));
         }
         match &self.run {
             Some(run) => writeln!(text, "last run: {run}"),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::{Summary, error_chain, finding, ladder};
 use crate::golden::FixtureSet;
+use crate::printable::{clean, coloured, indented};
 use crate::run::{Account, DISCOVERY, Folder, Inject, SPEC, STARTED, Story, account, discovery, trial_names};
 use crate::spec::{Host, Spec, SpecError, Specs};
 
@@ -123,7 +124,9 @@ impl Collected {
     /// What the specs ran in, one line each where they differ.
     pub(crate) fn environments(&self) -> Vec<String> {
         let ran = self.specs.iter().filter_map(|(_, fate)| match fate {
-            Fate::Ran(account) => account.story.environment().map(ToString::to_string),
+            Fate::Ran(account) => {
+                account.story.environment().map(|environment| clean(&environment.to_string()).into_owned())
+            }
             _ => None,
         });
         let mut lines: Vec<String> = ran.collect();
@@ -136,10 +139,10 @@ impl Collected {
     pub(crate) fn ladders(&self, fixture_root: &Path, only_red: bool, colour: bool) -> String {
         let mut text = String::new();
         for wrong in self.discovery.iter().flatten() {
-            text.push_str(&format!("{DISCOVERY}  {wrong}\n\n"));
+            text.push_str(&format!("{DISCOVERY}  {}\n\n", indented(wrong, 2)));
         }
         for error in &self.broken {
-            text.push_str(&error.render(colour));
+            text.push_str(&coloured(&error.render(colour)));
             text.push_str("\n\n");
         }
         for (spec, fate) in &self.specs {
@@ -156,7 +159,7 @@ impl Collected {
                     }
                 }
                 Fate::Ignored(reason) => text.push_str(&format!("{}  ignored: it {reason}\n", spec.id)),
-                Fate::Failed(problem) => text.push_str(&format!("{}  {problem}\n", spec.id)),
+                Fate::Failed(problem) => text.push_str(&format!("{}  {}\n", spec.id, indented(problem, 2))),
                 Fate::NotRun if self.expects_all => text.push_str(&format!("{}  was not run\n", spec.id)),
                 Fate::NotRun => continue,
             }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::failure::multiple;
+use crate::printable::clean;
 use crate::record::Record;
 
 /// The columns of a ladder.
@@ -25,7 +26,7 @@ impl Columns {
     /// distance, and the times.
     pub(super) fn row(&self, name: &str, record: Option<&Record>, warm_millis: Option<f64>) -> String {
         let width = self.width;
-        let mut text = format!("{name:<width$}");
+        let mut text = format!("{:<width$}", clean(name));
         let metrics = record.and_then(|record| record.metrics.as_ref());
         match metrics.and_then(|metrics| metrics.difference.as_ref()) {
             Some(difference) => {

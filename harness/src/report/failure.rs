@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::finding::{sentence, told_cause};
 use crate::Class;
 use crate::compare::{Difference, Gate, Stats, Worst};
+use crate::printable::{clean, clean_lines};
 use crate::record::{Image, Record};
 use crate::run::{Account, Ending, Finding, Verdict, WEIGHTS};
 use crate::spec::Spec;
@@ -16,7 +17,7 @@ pub(crate) fn trial_text(spec: &Spec, account: &Account, ending: &Ending, target
     let full = format!("{}::{}", spec.id, ending.name);
     let mut text = format!("{full}: {}\n", headline(*class));
     let mut row = |label: &str, value: &str| {
-        let _ = writeln!(text, "  {label:<9}{value}");
+        let _ = writeln!(text, "  {label:<9}{}", clean(value));
     };
     if let Some(sentence) = sentence(spec, account).filter(|_| spec.checkpoint(&ending.name).is_some()) {
         row("cause", &sentence);
@@ -57,7 +58,7 @@ pub(crate) fn trial_text(spec: &Spec, account: &Account, ending: &Ending, target
     };
     row("rerun", &format!("{level}cargo test --test {target} -- {what}"));
     if let Some(more) = more {
-        let _ = writeln!(text, "\n{more}");
+        let _ = writeln!(text, "\n{}", clean_lines(more));
     }
     text
 }

@@ -11,6 +11,7 @@ use super::junit::junit;
 use crate::Class;
 use crate::atomic::write_atomically;
 use crate::compare::{TimesFloor, number};
+use crate::printable::clean_lines;
 use crate::record::{Location, Record};
 use crate::run::Verdict;
 
@@ -35,6 +36,7 @@ pub(crate) fn write_reports(
     let mut text = run.ladders(fixture_root, false, false);
     run.environments().iter().for_each(|line| text.push_str(&format!("{line}\n")));
     text.push_str(&format!("{}\n", run.summary()));
+    let text = clean_lines(&text).into_owned();
     for (name, content) in
         [("report.txt", text), ("junit.xml", junit(run, target)?), ("trials.jsonl", trials(run)?)]
     {

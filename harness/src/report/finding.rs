@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::failure::{headline, multiple};
 use crate::Class;
 use crate::diagnose::Cause;
+use crate::printable::clean;
 use crate::run::{Account, Closer, Culprit, Finding};
 use crate::spec::{Spec, list::counted};
 
@@ -111,9 +112,9 @@ fn told(spec: &Spec, culprit: &Culprit, local: &Account) -> String {
         Some(after) => format!("`{after}`{}", place(after)),
         None => "the inputs".to_owned(),
     };
-    let _ = writeln!(text, "  between  {from} and `{name}`{}", place(name));
+    let _ = writeln!(text, "  between  {}", clean(&format!("{from} and `{name}`{}", place(name))));
     cause_rows(&culprit.causes, "it is ", &mut |label, value| {
-        let _ = writeln!(text, "  {label:<8} {value}");
+        let _ = writeln!(text, "  {label:<8} {}", clean(value));
     });
     let id = &spec.id;
     let closer = match &culprit.closer {
@@ -126,7 +127,7 @@ fn told(spec: &Spec, culprit: &Culprit, local: &Account) -> String {
         }
         Closer::Taps => "nothing else is tapped there: for a closer look, tap what lies between".to_owned(),
     };
-    let _ = writeln!(text, "  closer   {closer}");
+    let _ = writeln!(text, "  closer   {}", clean(&closer));
     if !culprit.also.is_empty() {
         let _ = writeln!(
             text,
@@ -140,7 +141,7 @@ fn told(spec: &Spec, culprit: &Culprit, local: &Account) -> String {
 
 /// The first names, and how many more there are.
 fn some(names: &[String]) -> String {
-    let shown: Vec<String> = names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
+    let shown: Vec<String> = names.iter().take(SHOWN).map(|name| format!("`{}`", clean(name))).collect();
     match names.len().saturating_sub(SHOWN) {
         0 => shown.join(", "),
         more => format!("{} and {}", shown.join(", "), counted(more, "other")),

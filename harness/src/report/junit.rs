@@ -1,9 +1,15 @@
 //! JUnit's XML, which CI systems read: a suite a spec, a case a trial.
+//!
+//! XML has no way to write most control characters, nor U+FFFE and U+FFFF: all texts go through
+//! [`clean_lines`](crate::printable::clean_lines), which leaves escapes in their place.
+
+use std::time::Duration;
 
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
 use super::collect::{Collected, Fate};
 use super::failure::trial_text;
+use crate::printable::clean_lines;
 use crate::run::{Account, DISCOVERY, Ending, Verdict};
 use crate::spec::Spec;
 
@@ -23,14 +29,14 @@ pub(super) fn junit(run: &Collected, target: &str) -> Result<String, quick_junit
     for (spec, fate) in &run.specs {
         match fate {
             Fate::Ran(account) => {
-                let mut suite = TestSuite::new(spec.id.as_str());
+                let mut suite = TestSuite::new(&*clean_lines(&spec.id));
                 suite
                     .add_test_cases(account.endings.iter().map(|ending| case(spec, account, ending, target)));
                 report.add_test_suite(suite);
             }
             Fate::Ignored(reason) => {
                 let mut status = TestCaseStatus::skipped();
-                status.set_message(reason.as_str());
+                status.set_message(&*clean_lines(reason));
                 report.add_test_suite(single(&spec.id, status));
             }
             Fate::Failed(problem) => {
@@ -43,12 +49,13 @@ pub(super) fn junit(run: &Collected, target: &str) -> Result<String, quick_junit
 }
 
 fn single(id: &str, status: TestCaseStatus) -> TestSuite {
-    let mut suite = TestSuite::new(id);
+    let mut suite = TestSuite::new(&*clean_lines(id));
     suite.add_test_case(TestCase::new("spec", status));
     suite
 }
 
 fn failure(class: &str, text: &str) -> TestCaseStatus {
+    let text = &*clean_lines(text);
     let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
     status.set_type(class).set_message(text.lines().next().unwrap_or_default()).set_description(text);
     status
@@ -64,10 +71,12 @@ fn case(spec: &Spec, account: &Account, ending: &Ending, target: &str) -> TestCa
         }
         Verdict::Failed { class, .. } => failure(class.name(), &trial_text(spec, account, ending, target)),
     };
-    let mut case = TestCase::new(ending.name.as_str(), status);
-    case.set_classname(spec.id.as_str());
-    if let Some(record) = &ending.record {
-        case.set_time(std::time::Duration::from_secs_f64(record.millis.max(0.0) / 1e3));
+    let mut case = TestCase::new(&*clean_lines(&ending.name), status);
+    case.set_classname(&*clean_lines(&spec.id));
+    // A run's file may hold any number.
+    let seconds = ending.record.as_ref().map(|record| record.millis / 1e3);
+    if let Some(time) = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) {
+        case.set_time(time);
     }
     case
 }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::columns::{Columns, first_divergence};
 use super::failure::pixels;
 use super::finding::sentence;
+use crate::printable::{clean, paint};
 use crate::run::{Account, Inject, STATS, Verdict, has_stats};
 use crate::spec::Spec;
 
@@ -15,13 +16,10 @@ use crate::spec::Spec;
 /// stand below them, then what else there is to say of the run.
 pub(crate) fn ladder(spec: &Spec, account: &Account, colour: bool) -> String {
     let endings = &account.endings;
-    let paint = |code: &str, text: &str| match colour {
-        true => format!("\x1b[{code}m{text}\x1b[0m"),
-        false => text.to_owned(),
-    };
+    let paint = |code: &str, text: &str| paint(colour, code, text);
     let mut text = paint("1", &spec.id);
     if let Some(about) = &spec.about {
-        let _ = write!(text, "  {about}");
+        let _ = write!(text, "  {}", clean(about.trim_end()));
     }
     if let Some(sentence) = sentence(spec, account) {
         let _ = write!(text, "\n  {}", paint("1;31", &sentence));
@@ -54,7 +52,7 @@ pub(crate) fn ladder(spec: &Spec, account: &Account, colour: bool) -> String {
     }
     text.push('\n');
     for note in notes(spec, account) {
-        let _ = writeln!(text, "  {note}");
+        let _ = writeln!(text, "  {}", clean(&note));
     }
     text
 }

@@ -4,6 +4,8 @@
 mod collect;
 #[cfg(any(feature = "cli", feature = "mlx"))]
 mod columns;
+#[cfg(all(test, any(feature = "cli", feature = "mlx")))]
+mod damaged;
 #[cfg(any(feature = "cli", feature = "mlx"))]
 mod failure;
 #[cfg(any(feature = "cli", feature = "mlx"))]

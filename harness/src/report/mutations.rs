@@ -47,10 +47,7 @@ mod table {
 
     /// The table of checkpoints and faults, then who was noticed late and who not at all.
     pub(crate) fn mutations_text(id: &str, rows: &[MutatedRow<'_>], colour: bool) -> String {
-        let paint = |code: &str, text: &str| match colour {
-            true => format!("\x1b[{code}m{text}\x1b[0m"),
-            false => text.to_owned(),
-        };
+        let paint = |code: &str, text: &str| crate::printable::paint(colour, code, text);
         let width = rows.iter().map(|row| row.checkpoint.len()).max().unwrap_or(0).clamp(10, 48);
         let mut text =
             format!("{}  faults at {}, one at a time\n", paint("1", id), counted(rows.len(), "checkpoint"));
@@ -104,6 +101,7 @@ mod table {
         }
         for (row, mutation) in found.iter().take(SHOWN) {
             let said = say(row, mutation);
+            let said = crate::printable::clean(&said);
             let _ = writeln!(text, "  `{}` {}: {said}", row.checkpoint, mutation.planted.fault.about());
         }
         let more = found.len().saturating_sub(SHOWN);

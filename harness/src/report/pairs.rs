@@ -6,6 +6,7 @@ use super::columns::{Columns, first_divergence};
 use super::failure::{headline, tensor_rows};
 use super::finding::cause_rows;
 use crate::Class;
+use crate::printable::{clean, paint};
 use crate::record::{Record, Status};
 use crate::spec::list::counted;
 
@@ -50,10 +51,7 @@ impl Pair {
 
 /// The pairs in their order with the first that differs marked, then what only one side has, then the counts.
 pub(crate) fn pairs_ladder(pairs: &[Pair], only_a: &[String], only_b: &[String], colour: bool) -> String {
-    let paint = |code: &str, text: &str| match colour {
-        true => format!("\x1b[{code}m{text}\x1b[0m"),
-        false => text.to_owned(),
-    };
+    let paint = |code: &str, text: &str| paint(colour, code, text);
     let width = pairs.iter().map(|pair| pair.record.checkpoint.len()).max().unwrap_or(0).clamp(10, 48);
     let columns = Columns { what: "tensor", width, timed: false };
     let mut text = String::new();
@@ -70,7 +68,7 @@ pub(crate) fn pairs_ladder(pairs: &[Pair], only_a: &[String], only_b: &[String],
         let line = format!("  {word} {}", columns.row(&pair.record.checkpoint, Some(&pair.record), None));
         text.push_str(line.trim_end());
         if let Some(other) = pair.other_name() {
-            let _ = write!(text, "  {other}");
+            let _ = write!(text, "  {}", clean(&other));
         }
         if first_red == Some(position) {
             let green = pairs[..position].last().map(|green| green.record.checkpoint.as_str());
@@ -80,7 +78,8 @@ pub(crate) fn pairs_ladder(pairs: &[Pair], only_a: &[String], only_b: &[String],
     }
     for (side, names) in [("A", only_a), ("B", only_b)] {
         for name in names.iter().take(SHOWN) {
-            let _ = writeln!(text, "  {} {name}", paint("33", &format!("{:<9}", format!("only in {side}"))));
+            let word = paint("33", &format!("{:<9}", format!("only in {side}")));
+            let _ = writeln!(text, "  {word} {}", clean(name));
         }
         let more = names.len().saturating_sub(SHOWN);
         if more > 0 {
@@ -95,9 +94,9 @@ pub(crate) fn pair_failure(pair: &Pair) -> String {
     let verdict = &pair.record.verdict;
     let Some(class) = verdict.class else { return String::new() };
     let what = if class == Class::Missing { "the floor is missing" } else { headline(class) };
-    let mut text = format!("{}: {what}\n", pair.record.checkpoint);
+    let mut text = format!("{}: {what}\n", clean(&pair.record.checkpoint));
     let mut row = |label: &str, value: &str| {
-        let _ = writeln!(text, "  {label:<9}{value}");
+        let _ = writeln!(text, "  {label:<9}{}", clean(value));
     };
     cause_rows(&pair.record.causes, "it is ", &mut row);
     tensor_rows(&pair.record, class, &verdict.detail, &mut row);

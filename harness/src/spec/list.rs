@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::load::Specs;
 use super::model::{Checkpoint, Dim, Spec};
 use crate::compare::Gate;
+use crate::printable::clean;
 
 /// Specs with their checkpoints as a tree, a folder a level, broken specs among them with their first problem.
 ///
@@ -44,7 +45,7 @@ pub fn tree(out: &mut dyn Write, specs: &Specs) -> fmt::Result {
             }
             Err(error) => {
                 let first = error.problems.first().map(ToString::to_string).unwrap_or_default();
-                writeln!(out, "{indent}{name}  broken: {first}")?;
+                writeln!(out, "{indent}{name}  broken: {}", clean(&first))?;
             }
         }
     }

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 
+use crate::printable::clean;
+
 /// Problems of one file that are shown; the rest are counted.
 const SHOWN: usize = 20;
 
@@ -104,13 +106,14 @@ impl fmt::Display for SpecError {
 impl SpecError {
     pub(super) fn whole(id: &str, path: PathBuf, message: String, allowed: &str) -> Self {
         let problems = vec![Problem::whole(message, allowed)];
-        Self { id: id.to_owned(), path, problems, source: String::new() }
+        // It becomes the name of a trial, and may be a file's name that was refused for what it holds.
+        Self { id: clean(id).into_owned(), path, problems, source: String::new() }
     }
 
     /// The problems with their lines and pointers, the first 20 of them, with ANSI colours or plain.
     pub fn render(&self, colour: bool) -> String {
         let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
-        let path = self.path.display().to_string();
+        let path = clean(&self.path.display().to_string()).into_owned();
         let mut report: Vec<Group<'_>> =
             self.problems.iter().take(SHOWN).map(|problem| self.group(problem, &path)).collect();
         let hidden = self.problems.len().saturating_sub(SHOWN);
@@ -125,10 +128,10 @@ impl SpecError {
     }
 
     fn group<'a>(&'a self, problem: &'a Problem, path: &'a str) -> Group<'a> {
-        let group = Group::with_title(Level::ERROR.primary_title(visible(&problem.message)));
+        let group = Group::with_title(Level::ERROR.primary_title(clean(&problem.message).into_owned()));
         let Some(place) = &problem.place else {
             let group = group.element(Origin::path(path));
-            let allowed = visible(&problem.allowed);
+            let allowed = clean(&problem.allowed).into_owned();
             return if allowed.is_empty() { group } else { group.element(Level::HELP.message(allowed)) };
         };
         let mut group = self.show(group, path, place, AnnotationKind::Primary, &problem.allowed);
@@ -161,7 +164,7 @@ impl SpecError {
         };
         let mut annotation = kind.span(start - from..end.min(to) - from);
         if !label.is_empty() {
-            annotation = annotation.label(visible(label));
+            annotation = annotation.label(clean(label).into_owned());
         }
         let snippet = Snippet::source(&source[from..to]).line_start(place.line).annotation(annotation);
         if cut {
@@ -174,21 +177,10 @@ impl SpecError {
     }
 }
 
-/// `text` with control characters written as escapes: a file must not be able to drive the terminal.
-fn visible(text: &str) -> String {
-    text.chars()
-        .flat_map(|c| {
-            let escaped = c.is_control().then(|| c.escape_default());
-            let plain = (!c.is_control()).then_some(c);
-            escaped.into_iter().flatten().chain(plain)
-        })
-        .collect()
-}
-
 /// `text` in backticks as a message shows what was found: short, in one line, without control characters.
 pub(super) fn quoted(text: &str) -> String {
     const MAX: usize = 60;
-    let mut shown = visible(&text.chars().take(MAX).collect::<String>());
+    let mut shown = clean(&text.chars().take(MAX).collect::<String>()).into_owned();
     if text.chars().nth(MAX).is_some() {
         shown.push('…');
     }

@@ -10,6 +10,7 @@ use super::case::{Case, Home};
 use super::settings::{Require, SettingError, Settings};
 use super::tell::tell;
 use crate::near::did_you_mean;
+use crate::printable::{clean, clean_lines};
 use crate::report::{Summary, trial_text};
 use crate::run::{
     DISCOVERY, FIXTURE, Inject, Out, SPEC, STATS, Verdict, WEIGHTS, discovery, key, trial_names,
@@ -186,7 +187,8 @@ impl Trials {
         ends: impl FnOnce() -> Result<Verdict, Failed> + Send + 'static,
     ) {
         let counts = Arc::clone(&self.told.counts);
-        let trial = Trial::test(name, move || {
+        // libtest prints both by itself.
+        let trial = Trial::test(clean(&name), move || {
             let ended = ends();
             let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
             match &ended {
@@ -194,7 +196,7 @@ impl Trials {
                 Ok(_) => counts.passed += 1,
                 Err(_) => counts.failed += 1,
             }
-            ended.map(|_| ())
+            ended.map(|_| ()).map_err(|failed| clean_lines(failed.message().unwrap_or_default()).into())
         });
         self.trials.push((trial.with_ignored_flag(ignored), owner));
         self.told.declared += 1;

@@ -36,7 +36,7 @@ use crate::tensor::{CastError, Dtype, Tensor, TensorError, TensorView, ViewError
     cargo xtask diff a.npz b.npz --policy bf16 --cast bfloat16 --json diff.jsonl\n\n\
     In a folder, a tensor's name is the path of its file without the extension, dots between the\n\
     parts, and behind it the name in the file. Exits with 1 when tensors differ, or have no\n\
-    counterpart (unless --ignore-extra), 0 otherwise.")]
+    counterpart (unless --ignore-extra), with 2 when they could not be compared, 0 otherwise.")]
 pub(crate) struct Arguments {
     /// What is expected: an .npy, .npz or .safetensors file, a folder of them, or a fixture set
     a: PathBuf,

@@ -8,6 +8,7 @@ use walkdir::WalkDir;
 use super::DiffError;
 use crate::compare::Floor;
 use crate::golden::{FixtureSet, MANIFEST, Role};
+use crate::printable::clean;
 use crate::spec::list::counted;
 use crate::tensor::{EXTENSIONS, Tensor, TensorFile};
 
@@ -25,6 +26,7 @@ enum From {
 }
 
 struct Entry {
+    /// As it is shown and paired: what could drive a terminal, or pass for another line, is an escape.
     name: String,
     source: Source,
     floor: Option<Floor>,
@@ -35,8 +37,8 @@ enum Source {
         file: TensorFile,
         key: String,
     },
-    /// Of the set, in the order of its manifest.
-    Golden,
+    /// Of the set, under its name in the manifest, in the order of that.
+    Golden(String),
 }
 
 impl Side {
@@ -68,7 +70,10 @@ impl Side {
         let set = FixtureSet::open(root, &name.to_string_lossy())?;
         let mut goldens: Vec<_> = set.entries(Role::Golden).collect();
         goldens.sort_by_key(|entry| entry.sequence);
-        let entry = |name: &str, floor| Entry { name: name.to_owned(), source: Source::Golden, floor };
+        let entry = |name: &str, floor| {
+            let source = Source::Golden(name.to_owned());
+            Entry { name: clean(name).into_owned(), source, floor }
+        };
         let entries = goldens.iter().map(|golden| entry(&golden.name, golden.floor)).collect();
         Ok(Self { path: path.to_owned(), entries, from: From::Set(Box::new(set)) })
     }
@@ -120,8 +125,8 @@ impl Side {
         let entry = &self.entries[at];
         match (&entry.source, &self.from) {
             (Source::File { file, key }, _) => Ok(file.get(key)?),
-            (Source::Golden, From::Set(set)) => Ok(set.golden(&entry.name)?.tensor),
-            (Source::Golden, _) => Err(DiffError::NotThere { path: self.path.clone() }),
+            (Source::Golden(name), From::Set(set)) => Ok(set.golden(name)?.tensor),
+            (Source::Golden(_), _) => Err(DiffError::NotThere { path: self.path.clone() }),
         }
     }
 
@@ -148,19 +153,20 @@ impl Side {
             From::File(_) | From::Folder => counted(self.len(), "tensor"),
             From::Set(_) => format!("fixture set, {}", counted(self.len(), "golden")),
         };
-        format!("{}  {what}", self.path.display())
+        format!("{}  {what}", clean(&self.path.display().to_string()))
     }
 }
 
 impl Entry {
     fn of(file: &TensorFile, key: &str, name: String) -> Self {
-        Self { name, source: Source::File { file: file.clone(), key: key.to_owned() }, floor: None }
+        let source = Source::File { file: file.clone(), key: key.to_owned() };
+        Self { name: clean(&name).into_owned(), source, floor: None }
     }
 
     fn file(&self) -> PathBuf {
         match &self.source {
             Source::File { file, .. } => file.path().to_owned(),
-            Source::Golden => PathBuf::new(),
+            Source::Golden(_) => PathBuf::new(),
         }
     }
 }

@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use super::{CliError, Project, say};
+use crate::printable::{clean, json, paint};
 use crate::spec::list::counted;
 
 #[derive(Debug, clap::Args)]
@@ -66,7 +67,7 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
     checks.extend(checkout::checks(project));
     checks.extend(variables::checks(project, std::env::vars_os()));
     if arguments.json {
-        say(&format!("{}\n", serde_json::json!({"version": 1, "checks": checks})));
+        say(&json(&format!("{}\n", serde_json::json!({"version": 1, "checks": checks}))));
     } else {
         say(&text(&checks, std::io::stdout().is_terminal()));
     }
@@ -78,15 +79,15 @@ fn text(checks: &[Check], colour: bool) -> String {
     let width = checks.iter().map(|check| check.subject.chars().count()).max().unwrap_or(0);
     let mut text = String::new();
     for check in checks {
-        let (word, paint) = match check.state {
-            State::Ok => ("ok", "\x1b[32m"),
-            State::Warn => ("warn", "\x1b[33m"),
-            State::Wrong => ("wrong", "\x1b[1;31m"),
+        let (word, code) = match check.state {
+            State::Ok => ("ok", "32"),
+            State::Warn => ("warn", "33"),
+            State::Wrong => ("wrong", "1;31"),
         };
-        let (paint, reset) = if colour { (paint, "\x1b[0m") } else { ("", "") };
-        let _ = writeln!(text, "{paint}{word:<5}{reset}  {:<width$}  {}", check.subject, check.found);
+        let word = paint(colour, code, &format!("{word:<5}"));
+        let _ = writeln!(text, "{word}  {:<width$}  {}", clean(&check.subject), clean(&check.found));
         if let Some(next) = &check.next {
-            let _ = writeln!(text, "       {:<width$}  to do: {next}", "");
+            let _ = writeln!(text, "       {:<width$}  to do: {}", "", clean(next));
         }
     }
     let count = |state| checks.iter().filter(|check| check.state == state).count();

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 
+use crate::printable::clean;
+
 /// Names that are written out before the rest is counted.
 const SHOWN: usize = 3;
 
@@ -26,10 +28,12 @@ impl Finding {
     /// The finding with its line, with ANSI colours or plain.
     pub(super) fn render(&self, colour: bool) -> String {
         let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
-        let path = self.path.display().to_string();
+        let path = clean(&self.path.display().to_string()).into_owned();
+        let (message, help) = (clean(&self.message), self.help.as_deref().map(clean));
+        let notes: Vec<_> = self.notes.iter().map(|note| clean(note)).collect();
         let level = if self.is_error { Level::ERROR } else { Level::WARNING };
         let source = self.line.and_then(|line| Some((line, line_of(&self.path, line)?)));
-        let mut group = Group::with_title(level.primary_title(self.message.as_str()));
+        let mut group = Group::with_title(level.primary_title(&*message));
         group = match &source {
             Some((line, text)) => {
                 let start = text.len() - text.trim_start().len();
@@ -39,11 +43,11 @@ impl Finding {
             }
             None => group.element(Origin::path(path.as_str())),
         };
-        for note in &self.notes {
-            group = group.element(Level::NOTE.message(note.as_str()));
+        for note in &notes {
+            group = group.element(Level::NOTE.message(&**note));
         }
-        if let Some(help) = &self.help {
-            group = group.element(Level::HELP.message(help.as_str()));
+        if let Some(help) = &help {
+            group = group.element(Level::HELP.message(&**help));
         }
         renderer.render(&[group])
     }

@@ -19,6 +19,7 @@ use super::{CliError, Project, say};
 use crate::atomic::write_atomically;
 use crate::compare::Gate;
 use crate::golden::{ChecksumMemory, FixtureSet, Trust};
+use crate::printable::{coloured, indented};
 use crate::report::error_chain;
 use crate::run::{Out, discovery, look_at_fixtures};
 use crate::spec::{Requirement, SCHEMA, Spec, Specs, list::counted, schema_text};
@@ -118,7 +119,7 @@ struct Found {
 impl Found {
     fn add(&mut self, finding: &Finding, colour: bool) {
         let list = if finding.is_error { &mut self.wrong } else { &mut self.warnings };
-        list.push(finding.render(colour));
+        list.push(coloured(&finding.render(colour)));
     }
 
     /// Everything, with how much was looked at in the last line.
@@ -181,10 +182,12 @@ fn check_slack(linted: &Linted, found: &mut Found) -> String {
 
 fn check_specs(linted: &Linted, wrong: &mut Vec<String>) {
     let specs = &linted.specs;
-    wrong.extend(specs.unreadable.iter().chain(&specs.broken).map(|error| error.render(linted.colour)));
+    wrong.extend(
+        specs.unreadable.iter().chain(&specs.broken).map(|error| coloured(&error.render(linted.colour))),
+    );
     if specs.unreadable.is_none() && specs.broken.is_empty() {
         let found = discovery(&specs.specs, &linted.spec_root, Some(&linted.fixture_root));
-        wrong.extend(found.iter().map(|text| format!("error: {text}")));
+        wrong.extend(found.iter().map(|text| format!("error: {}", indented(text, 7))));
     }
 }
 

@@ -22,6 +22,7 @@ use super::size::{self, Limits};
 use super::steps::Steps;
 use super::{CliError, Project, say};
 use crate::golden::{ChecksumMemory, Trust};
+use crate::printable::indented;
 use crate::report::error_chain;
 use crate::run::Out;
 use crate::spec::Specs;
@@ -279,7 +280,7 @@ impl Limits {
 }
 
 fn tell(set: &str, error: &RegenerateError) {
-    eprintln!("error: {set}: {}", error_chain(error));
+    eprintln!("error: {set}: {}", indented(&error_chain(error), 7));
     if let Some(next) = error.next() {
         eprintln!("to do: {next}");
     }

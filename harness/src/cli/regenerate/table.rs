@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::changes::{Changes, Kind, Row, Side};
+use crate::printable::clean;
 use crate::report::multiple;
 use crate::spec::list::counted;
 
@@ -11,7 +12,7 @@ const SHOWN: usize = 12;
 
 /// The changes of one set as a table, the largest first; `full` shows all of them.
 pub(super) fn table(changes: &Changes, full: bool) -> String {
-    let mut text = format!("  {}\n", summary(changes));
+    let mut text = format!("  {}\n", clean(&summary(changes)));
     if changes.rows.is_empty() {
         return text;
     }
@@ -23,7 +24,7 @@ pub(super) fn table(changes: &Changes, full: bool) -> String {
         "", "min", "max", "mean", "std", "floor"
     );
     for row in &changes.rows[..shown] {
-        let _ = writeln!(text, "  {}", headline(row));
+        let _ = writeln!(text, "  {}", clean(&headline(row)));
         for (word, side) in [("old", &row.old), ("new", &row.new)] {
             if let Some(side) = side {
                 let _ = writeln!(text, "    {:<width$}  {}", format!("{word}  {}", side.kind), numbers(side));
