@@ -163,3 +163,22 @@ fn the_last_line_of_parity_is_not_green_when_the_suite_is_red() {
     let ran = Ran::of(project.xtask(&["parity", "discovery"]).output().unwrap());
     assert_eq!(ran.code, Some(0), "{}", ran.said);
 }
+
+#[test]
+fn an_image_of_floats_is_drawn_and_its_failure_says_where() {
+    let project = Project::with_port("shape");
+    project.declare(
+        "  - {name: gated, dtype: float32, shape: [6, 48], squeeze: [0], stage: image, noise: 8, range: [-0.1, 0.1]}",
+    );
+    let ran = project.run(&[]);
+    ran.is_red(&[
+        "gated: out of range",
+        "  image    PSNR ",
+        "  pictures ",
+        "/gated_mlp/block/images/gated.{golden,actual,diff}.png\n",
+    ]);
+    for kind in ["golden", "actual", "diff"] {
+        let png = project.path(&format!("target/parity/runs/latest/gated_mlp/block/images/gated.{kind}.png"));
+        assert!(std::fs::read(&png).unwrap().starts_with(b"\x89PNG"), "{}", png.display());
+    }
+}

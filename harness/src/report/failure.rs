@@ -45,6 +45,9 @@ pub(crate) fn trial_text(spec: &Spec, account: &Account, ending: &Ending, target
     if let Some(path) = &ending.actual {
         row("actual", &path.display().to_string());
     }
+    if let Some(path) = &ending.pictures {
+        row("pictures", &path.display().to_string());
+    }
     if let Some(why) = spec.checkpoint(&ending.name).and_then(|checkpoint| checkpoint.why.as_deref()) {
         row("why", why);
     }

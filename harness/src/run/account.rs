@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
+use super::folder::Folder;
 use super::job::Inject;
 use super::locate::{Finding, locate};
 use super::obstacle::Obstacle;
@@ -30,6 +31,8 @@ pub(crate) struct Ending {
     pub(crate) record: Option<Arc<Record>>,
     /// Where the actual was kept, if it was.
     pub(crate) actual: Option<PathBuf>,
+    /// Where pictures of it were kept, if there are any; the three kinds stand in braces.
+    pub(crate) pictures: Option<PathBuf>,
     /// How long the stage takes once everything is warm, if the run was to be timed.
     pub(crate) warm_millis: Option<f64>,
     /// Whether the audit of the weights failed, so that values mean little.
@@ -43,6 +46,7 @@ impl Ending {
             verdict,
             record: None,
             actual: None,
+            pictures: None,
             warm_millis: None,
             audit_failed: false,
         }
@@ -200,6 +204,7 @@ fn endings(spec: &Spec, story: &Story) -> Vec<Ending> {
             verdict,
             record: deciding.map(|record| Arc::clone(record)),
             actual: actual.filter(|path| path.is_file()),
+            pictures: failing.and_then(|record| pictures(&story.folder, record)),
             warm_millis: story.warm_millis(&checkpoint.name),
             audit_failed,
         };
@@ -229,6 +234,12 @@ fn endings(spec: &Spec, story: &Story) -> Vec<Ending> {
 }
 
 /// How the trial [`STATS`] ended, which is made after all others.
+/// Where the pictures of a hit were kept, if it has any.
+fn pictures(folder: &Folder, record: &Record) -> Option<PathBuf> {
+    let path = |kind| folder.picture(&record.checkpoint, record.hit, kind);
+    (record.image.is_some() && path("diff").is_file()).then(|| path("{golden,actual,diff}"))
+}
+
 fn stats_ending(compared: &Compared) -> Ending {
     let verdict = match compared.clone() {
         Compared::Kept => Verdict::Passed,

@@ -12,6 +12,7 @@ use thiserror::Error;
 
 use crate::atomic::write_atomically;
 use crate::record::Record;
+use crate::spec::hit_name;
 
 /// One line of `records.jsonl`, in the order in which things happened.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -186,8 +187,12 @@ impl Folder {
 
     /// Where the actual of a failing checkpoint is kept.
     pub(crate) fn actual(&self, checkpoint: &str, hit: u64) -> PathBuf {
-        let hit = if hit == 0 { String::new() } else { format!("@{hit}") };
-        self.file("actual").join(format!("{checkpoint}{hit}.npy"))
+        self.file("actual").join(format!("{}.npy", hit_name(checkpoint, hit)))
+    }
+
+    /// Where one of the pictures of a checkpoint is kept: `golden`, `actual` or `diff`; with `{…}` it stands for several.
+    pub(crate) fn picture(&self, checkpoint: &str, hit: u64, kind: &str) -> PathBuf {
+        self.file("images").join(format!("{}.{kind}.png", hit_name(checkpoint, hit)))
     }
 
     /// Waits until no other process works in this folder; the lock is held until the file is dropped.

@@ -144,7 +144,8 @@ impl Judge {
                 let problem = format!("`{other}`, which this is compared with, was not met before it");
                 return Judged::failed(Class::Unreached, problem);
             };
-            return Judged::of(&expected.view(), actual, &rule);
+            let picture = draw(checkpoint, &expected.view(), actual);
+            return Judged { picture, ..Judged::of(&expected.view(), actual, &rule) };
         }
         if !checkpoint.needs_golden() {
             return compare::examine(&actual.view(), &rule).into();
@@ -187,8 +188,7 @@ impl Judge {
             }
             _ => Vec::new(),
         };
-        let is_image = checkpoint.stage == Some(Stage::Image);
-        let picture = is_image.then(|| Picture::of(&expected, &actual.view())).flatten();
+        let picture = draw(checkpoint, &expected, actual);
         let inject = self.inject.takes(&self.spec, &checkpoint.name);
         Judged {
             injected: inject.then(|| from_host(&expected)),
@@ -225,6 +225,13 @@ impl Judge {
         }
         Ok(())
     }
+}
+
+/// Both as pictures, at a checkpoint of the stage `image`.
+fn draw(checkpoint: &Checkpoint, expected: &TensorView<'_>, actual: &Tensor) -> Option<Picture> {
+    let drawn = (checkpoint.stage == Some(Stage::Image))
+        .then(|| Picture::of(expected, &actual.view(), checkpoint.range))?;
+    drawn.map_err(|why| eprintln!("`{}` is an image and cannot be drawn: {why}", checkpoint.name)).ok()
 }
 
 /// The golden with the changes that the spec declares, and no others.

@@ -1,4 +1,4 @@
-//! Pixels as people look at them: golden, actual and their difference as PNG, and how far apart they are.
+//! Images as people look at them: golden, actual and their difference as PNG, and how far apart they are.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter};
@@ -7,7 +7,8 @@ use std::path::Path;
 use png::{BitDepth, ColorType, Encoder};
 
 use crate::record::Image;
-use crate::tensor::{Dtype, TensorView};
+use crate::spec::undrawable;
+use crate::tensor::{Dtype, TensorView, cast};
 
 /// Golden and actual of one checkpoint as pictures of the same size.
 pub(super) struct Picture {
@@ -15,66 +16,102 @@ pub(super) struct Picture {
     height: u32,
     colour: ColorType,
     channels: usize,
-    golden: Vec<u8>,
-    actual: Vec<u8>,
+    /// The values that are drawn black and white.
+    range: (f32, f32),
+    golden: Vec<f32>,
+    actual: Vec<f32>,
 }
 
 impl Picture {
-    /// The pictures in two tensors of uint8 and one shape: `h w`, `h w c` or `n h w c`, with one to four channels; those
-    /// of a batch below each other. `None` when that is not what they are.
-    pub(super) fn of(golden: &TensorView<'_>, actual: &TensorView<'_>) -> Option<Self> {
-        if [golden, actual].iter().any(|view| view.dtype() != Dtype::Uint8)
-            || golden.shape() != actual.shape()
-        {
-            return None;
+    /// The pictures in two tensors of one dtype and shape: `h w`, `h w c` or `n h w c`, with one to four channels; those
+    /// of a batch below each other. What uint8 holds is drawn as it is. Floats are drawn from black to white over `range`
+    /// where both its ends are finite, else from the golden's smallest to its largest finite value.
+    ///
+    /// # Errors
+    /// In one line, why they cannot be drawn.
+    pub(super) fn of(
+        golden: &TensorView<'_>,
+        actual: &TensorView<'_>,
+        range: Option<(f64, f64)>,
+    ) -> Result<Self, String> {
+        if (golden.dtype(), golden.shape()) != (actual.dtype(), actual.shape()) {
+            return Err("golden and actual differ in dtype or shape".to_owned());
         }
+        let lengths: Vec<Option<usize>> = golden.shape().iter().copied().map(Some).collect();
+        if let Some(why) = undrawable(Some(golden.dtype()), Some(&lengths)) {
+            return Err(why);
+        }
+        let too_large = || "it has too many pixels".to_owned();
         let (rows, width, channels) = match *golden.shape() {
             [height, width] => (height, width, 1),
             [height, width, channels] => (height, width, channels),
-            [count, height, width, channels] => (count.checked_mul(height)?, width, channels),
-            _ => return None,
+            [count, height, width, channels] => {
+                (count.checked_mul(height).ok_or_else(too_large)?, width, channels)
+            }
+            _ => return Err("it has another number of axes".to_owned()),
         };
         let colour = match channels {
             1 => ColorType::Grayscale,
             2 => ColorType::GrayscaleAlpha,
             3 => ColorType::Rgb,
-            4 => ColorType::Rgba,
-            _ => return None,
+            _ => ColorType::Rgba,
         };
-        let (width, height) = (u32::try_from(width).ok()?, u32::try_from(rows).ok()?);
-        if width == 0 || height == 0 {
-            return None;
-        }
-        let bytes = |view: &TensorView<'_>| {
-            let mut bytes = vec![0; view.len()];
-            view.gather(0, &mut bytes);
-            bytes
+        let (Ok(width), Ok(height)) = (u32::try_from(width), u32::try_from(rows)) else {
+            return Err(too_large());
         };
-        Some(Self { width, height, colour, channels, golden: bytes(golden), actual: bytes(actual) })
+        let numbers = |view: &TensorView<'_>| -> Result<Vec<f32>, String> {
+            let wide = cast(view, Dtype::Float32).map_err(|error| error.to_string())?;
+            let mut numbers = vec![0f32; wide.view().len()];
+            wide.view().gather(0, bytemuck::cast_slice_mut(&mut numbers));
+            Ok(numbers)
+        };
+        let (is_float, golden, actual) = (golden.dtype().is_float(), numbers(golden)?, numbers(actual)?);
+        let range = match range.map(|(low, high)| (low as f32, high as f32)) {
+            _ if !is_float => (0.0, 255.0),
+            Some((low, high)) if low.is_finite() && high.is_finite() && low < high => (low, high),
+            _ => ends(&golden),
+        };
+        Ok(Self { width, height, colour, channels, range, golden, actual })
     }
 
-    /// How far the two are apart.
+    /// How far the two are apart. The peak is the range that is drawn.
     pub(super) fn measure(&self) -> Image {
-        let squares = self.golden.iter().zip(&self.actual).map(|(g, a)| u64::from(g.abs_diff(*a)).pow(2));
-        let mean = squares.sum::<u64>() as f64 / self.golden.len() as f64;
+        let squares = self.distances().map(|distance| f64::from(distance).powi(2));
+        let mean = squares.sum::<f64>() / self.golden.len() as f64;
+        let peak = f64::from(self.range.1) - f64::from(self.range.0);
         let pixels = self.golden.chunks(self.channels).zip(self.actual.chunks(self.channels));
+        let same = |(golden, actual): (&[f32], &[f32])| {
+            golden.iter().zip(actual).all(|(g, a)| g == a || g.is_nan() && a.is_nan())
+        };
         Image {
-            psnr_db: 10.0 * (255.0 * 255.0 / mean).log10(),
+            psnr_db: 10.0 * (peak * peak / mean).log10(),
             pixels: self.golden.len() as u64 / self.channels as u64,
-            mismatched_pixels: pixels.filter(|(golden, actual)| golden != actual).count() as u64,
+            mismatched_pixels: pixels.filter(|pair| !same(*pair)).count() as u64,
         }
+    }
+
+    /// How far each number is from its golden: not at all where both are NaN or the same infinity, infinitely far where
+    /// one of them alone is not finite.
+    fn distances(&self) -> impl Iterator<Item = f32> {
+        self.golden.iter().zip(&self.actual).map(|(g, a)| match (a - g).abs() {
+            _ if g == a || g.is_nan() && a.is_nan() => 0.0,
+            distance if distance.is_nan() => f32::INFINITY,
+            distance => distance,
+        })
     }
 
     /// Writes `<stem>.golden.png`, `<stem>.actual.png` and `<stem>.diff.png`, in which the largest difference is white.
     pub(super) fn write(&self, folder: &Path, stem: &str) -> io::Result<()> {
         fs::create_dir_all(folder)?;
-        let distance: Vec<u8> = self.golden.iter().zip(&self.actual).map(|(g, a)| g.abs_diff(*a)).collect();
-        let most = u16::from(distance.iter().copied().max().unwrap_or(0).max(1));
+        let distances: Vec<f32> = self.distances().collect();
+        let most = distances.iter().copied().filter(|distance| distance.is_finite()).fold(0.0, f32::max);
         let has_alpha = matches!(self.colour, ColorType::GrayscaleAlpha | ColorType::Rgba);
         let alpha = |at: usize| has_alpha && at % self.channels == self.channels - 1;
-        let shown = |(at, d): (usize, &u8)| if alpha(at) { 255 } else { (u16::from(*d) * 255 / most) as u8 };
-        let difference: Vec<u8> = distance.iter().enumerate().map(shown).collect();
-        for (kind, pixels) in [("golden", &self.golden), ("actual", &self.actual), ("diff", &difference)] {
+        let shown = |(at, d): (usize, &f32)| if alpha(at) { 255 } else { grey(*d, (0.0, most)) };
+        let difference: Vec<u8> = distances.iter().enumerate().map(shown).collect();
+        let drawn = |numbers: &[f32]| numbers.iter().map(|x| grey(*x, self.range)).collect::<Vec<u8>>();
+        let (golden, actual) = (drawn(&self.golden), drawn(&self.actual));
+        for (kind, pixels) in [("golden", &golden), ("actual", &actual), ("diff", &difference)] {
             let file = File::create(folder.join(format!("{stem}.{kind}.png")))?;
             let mut encoder = Encoder::new(BufWriter::new(file), self.width, self.height);
             encoder.set_color(self.colour);
@@ -83,6 +120,21 @@ impl Picture {
         }
         Ok(())
     }
+}
+
+/// The smallest and the largest finite number; from 0 to 1 where there is none or only one.
+fn ends(numbers: &[f32]) -> (f32, f32) {
+    let finite = || numbers.iter().copied().filter(|x| x.is_finite());
+    let (low, high) = (finite().fold(f32::INFINITY, f32::min), finite().fold(f32::NEG_INFINITY, f32::max));
+    if low < high { (low, high) } else { (0.0, 1.0) }
+}
+
+/// From black at the low end to white at the high one; NaN is black.
+fn grey(x: f32, (low, high): (f32, f32)) -> u8 {
+    let (x, low, high) = (f64::from(x), f64::from(low), f64::from(high));
+    let part = if high > low { (x - low) / (high - low) } else { f64::from(u8::from(x > low)) };
+    // A cast from float saturates, and takes NaN to 0. The small part keeps whole numbers what they are.
+    (part * 255.0 + 1e-9) as u8
 }
 
 #[cfg(test)]
@@ -98,7 +150,7 @@ mod tests {
     fn pixels_are_counted_and_written_as_they_are() {
         let golden = tensor(&[2, 1, 2, 3], &[0, 0, 0, 10, 20, 30, 255, 255, 255, 1, 2, 3]);
         let actual = tensor(&[2, 1, 2, 3], &[0, 0, 0, 10, 22, 29, 255, 255, 255, 1, 2, 3]);
-        let picture = Picture::of(&golden.view(), &actual.view()).unwrap();
+        let picture = Picture::of(&golden.view(), &actual.view(), Some((3.0, 4.0))).unwrap();
         let image = picture.measure();
         assert_eq!((image.pixels, image.mismatched_pixels), (4, 1));
         // 5 / 12 is the mean of the squares.
@@ -119,13 +171,45 @@ mod tests {
     #[test]
     fn equal_pictures_are_infinitely_alike_and_other_tensors_are_none() {
         let grey = tensor(&[2, 2], &[1, 2, 3, 4]);
-        let image = Picture::of(&grey.view(), &grey.view()).unwrap().measure();
+        let image = Picture::of(&grey.view(), &grey.view(), None).unwrap().measure();
         assert_eq!((image.psnr_db, image.mismatched_pixels), (f64::INFINITY, 0));
-        let five = tensor(&[1, 1, 5], &[0; 5]);
-        assert!(Picture::of(&five.view(), &five.view()).is_none());
-        let empty = tensor(&[0, 3, 3], &[]);
-        assert!(Picture::of(&empty.view(), &empty.view()).is_none());
-        let float = Tensor::from_vec(Dtype::Float32, vec![1, 1], vec![0; 4]).unwrap();
-        assert!(Picture::of(&float.view(), &float.view()).is_none());
+        let why =
+            |tensor: &Tensor| Picture::of(&tensor.view(), &tensor.view(), None).err().unwrap_or_default();
+        assert!(why(&tensor(&[1, 1, 5], &[0; 5])).contains("5 channels"));
+        assert!(why(&tensor(&[0, 3, 3], &[])).contains("empty"));
+        let other = tensor(&[4, 1], &[1, 2, 3, 4]);
+        assert!(Picture::of(&grey.view(), &other.view(), None).is_err());
+    }
+
+    #[test]
+    fn floats_are_drawn_over_the_range_that_is_declared_or_found() {
+        let float = |numbers: &[f32]| {
+            let bytes = numbers.iter().flat_map(|x| x.to_le_bytes()).collect();
+            Tensor::from_vec(Dtype::Float32, vec![1, numbers.len()], bytes).unwrap()
+        };
+        let golden = float(&[-1.0, 0.0, 1.0, f32::NAN, f32::INFINITY]);
+        let actual = float(&[-1.0, 0.5, 3.0, f32::NAN, f32::NAN]);
+        let drawn = |range| {
+            let picture = Picture::of(&golden.view(), &actual.view(), range).unwrap();
+            let folder = tempfile::tempdir().unwrap();
+            picture.write(folder.path(), "x").unwrap();
+            let image = picture.measure();
+            assert_eq!((image.pixels, image.mismatched_pixels), (5, 3));
+            ["golden", "actual", "diff"].map(|kind| {
+                let file = File::open(folder.path().join(format!("x.{kind}.png"))).unwrap();
+                let mut reader = png::Decoder::new(io::BufReader::new(file)).read_info().unwrap();
+                let mut bytes = vec![0; reader.output_buffer_size().unwrap()];
+                reader.next_frame(&mut bytes).unwrap();
+                bytes
+            })
+        };
+        let found = [[0, 127, 255, 0, 255], [0, 191, 255, 0, 0], [0, 63, 255, 0, 255]].map(Vec::from);
+        assert_eq!(drawn(None), found);
+        assert_eq!(drawn(Some((f64::NEG_INFINITY, 0.5))), found, "a range without an end is none to draw by");
+        let declared = [[0, 85, 170, 0, 255], [0, 127, 255, 0, 0], [0, 63, 255, 0, 255]].map(Vec::from);
+        assert_eq!(drawn(Some((-1.0, 2.0))), declared);
+        let constant = float(&[2.0, 2.0]);
+        let image = Picture::of(&constant.view(), &constant.view(), None).unwrap().measure();
+        assert_eq!((image.psnr_db, image.mismatched_pixels), (f64::INFINITY, 0));
     }
 }

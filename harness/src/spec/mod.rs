@@ -11,6 +11,7 @@ pub mod bounds;
 mod check;
 mod checkpoint;
 mod decode;
+mod drawable;
 mod expand;
 mod expr;
 mod file;
@@ -30,6 +31,7 @@ mod yaml;
 
 pub use check::parse_spec;
 pub(crate) use checkpoint::parse_layout;
+pub(crate) use drawable::undrawable;
 pub use expand::RESERVED;
 pub use load::Specs;
 pub(crate) use model::hit_name;

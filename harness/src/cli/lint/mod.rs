@@ -7,6 +7,7 @@ mod git;
 mod loosened;
 mod slack;
 
+use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -155,8 +156,28 @@ fn lint(linted: &Linted) -> (Found, String) {
     for check in CHECKS {
         check(linted, &mut found.wrong);
     }
+    linted.specs.specs.iter().flat_map(undrawable).for_each(|finding| found.add(&finding, linted.colour));
     let note = check_slack(linted, &mut found);
     (found, note)
+}
+
+/// The lines of a spec that say `stage: image` of what cannot be drawn.
+fn undrawable(spec: &Spec) -> Vec<Finding> {
+    let mut lines: BTreeMap<usize, (String, &str)> = BTreeMap::new();
+    for checkpoint in &spec.checkpoints {
+        if let Some(why) = checkpoint.undrawable() {
+            lines.entry(checkpoint.line).or_insert((why, &checkpoint.name));
+        }
+    }
+    let finding = |(line, (why, name)): (usize, (String, &str))| Finding {
+        is_error: false,
+        message: format!("`{name}` has the stage `image` and cannot be drawn: {why}"),
+        path: spec.path.clone(),
+        line: Some(line),
+        notes: Vec::new(),
+        help: Some("give it another stage, or tap what can be drawn".to_owned()),
+    };
+    lines.into_iter().map(finding).collect()
 }
 
 /// Holds every gate against what the newest run used of it, and says how many.
@@ -320,6 +341,26 @@ error: `ROOT/schema.json` is not what this version's specs may say: run `cargo x
             lint_files(&[("a/b.yaml", spec), ("policies.yaml", policies), ("schema.json", &schema)]);
         assert!(text.starts_with("error: spec `a/b`: there are no fixtures at `ROOT/fixtures`"), "{text}");
         assert!(!right);
+    }
+
+    #[test]
+    fn an_image_that_cannot_be_drawn_is_named() {
+        let spec = "version: 1\nport: p\ncheckpoints:\n  - {name: first, shape: [2], dtype: float32}\n  \
+            - {name: x, shape: [1, 3, 16, 24], dtype: float32, stage: image, policy: exact, against: first}\n  \
+            - {name: y, shape: [n, h, w, 3], dtype: bfloat16, stage: image, policy: exact, against: first}\n  \
+            - {name: z, shape: [4, 4], dtype: uint8, stage: image}\n";
+        let policies = "version: 1\npolicies: {exact: {rtol: 0, atol: 0, dtypes: [float32, bfloat16]}}";
+        let schema = schema_text();
+        let (text, right) =
+            lint_files(&[("a/b.yaml", spec), ("policies.yaml", policies), ("schema.json", &schema)]);
+        let said = |name: &str| format!("warning: `{name}` has the stage `image` and cannot be drawn: ");
+        assert!(
+            text.contains(&(said("x") + "its last axis has 24 channels, where 1 to 4 can be drawn")),
+            "{text}"
+        );
+        assert!(text.contains(" --> ROOT/a/b.yaml:5:3"), "{text}");
+        assert!(text.contains(&(said("z") + "it has no golden to be drawn beside")), "{text}");
+        assert!(text.ends_with(", 0 things are wrong, 2 warnings\n") && right, "{text}");
     }
 
     #[test]
