@@ -272,3 +272,21 @@ fn the_relative_distance_of_a_zero_is_seen_in_every_block() {
         assert_eq!(outcome.metrics.unwrap().difference.unwrap().max_rel, value / 1e-8, "{dtype}");
     }
 }
+
+#[test]
+fn what_must_differ_and_does_not_is_a_value() {
+    let golden = golden();
+    let off: Vec<f32> = golden.iter().map(|x| x * 1.02).collect();
+    let rule = tolerance(0.05, 0.0);
+    assert!(judge(&golden, &off, &rule).at_least(0.019).passed());
+    let near = judge(&golden, &off, &rule).at_least(0.021);
+    assert_eq!(near.class, Some(Class::Value));
+    assert!(near.detail.starts_with("differs by 2 %, at least 2.1 % expected: "), "{}", near.detail);
+    let same = judge(&golden, &golden, &rule).at_least(0.005);
+    assert!(same.detail.starts_with("differs by 0 %, at least 0.5 % expected: "), "{}", same.detail);
+    // What failed before stays as it was.
+    let far: Vec<f32> = golden.iter().map(|x| x * 2.0).collect();
+    assert_eq!(judge(&golden, &far, &rule).at_least(3.0).detail, judge(&golden, &far, &rule).detail);
+    let (golden, actual) = (vec![f32::NAN; 4200], vec![1.0; 4200]);
+    assert_eq!(judge(&golden, &actual, &rule).at_least(0.5).class, Some(Class::Finite));
+}

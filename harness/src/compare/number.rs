@@ -55,6 +55,11 @@ impl fmt::Display for Short {
     }
 }
 
+/// A part of a whole in per cent, `0.5 %`.
+pub(crate) fn percent(part: f64) -> String {
+    format!("{} %", Short(100.0 * part))
+}
+
 /// For `#[serde(with = "number")]` on an `f64` that may be NaN or infinite.
 pub(crate) fn serialize<S: Serializer>(x: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     Float(*x).serialize(serializer)

@@ -145,7 +145,11 @@ impl Judge {
                 return Judged::failed(Class::Unreached, problem);
             };
             let picture = draw(checkpoint, &expected.view(), actual);
-            return Judged { picture, ..Judged::of(&expected.view(), actual, &rule) };
+            let judged = Judged { picture, ..Judged::of(&expected.view(), actual, &rule) };
+            return match checkpoint.at_least {
+                Some(part) => Judged { outcome: judged.outcome.at_least(part), ..judged },
+                None => judged,
+            };
         }
         if !checkpoint.needs_golden() {
             return compare::examine(&actual.view(), &rule).into();

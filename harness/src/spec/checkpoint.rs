@@ -7,7 +7,7 @@ use super::check;
 use super::decode::{At, Maybe, Reader};
 use super::expr::Condition;
 use super::file::CheckpointFile;
-use super::gate::{gate, why};
+use super::gate::{at_least, gate, why};
 use super::model::{Checkpoint, Dim};
 use super::policy::Policies;
 use super::problem::{Place, Problem, quoted};
@@ -56,6 +56,7 @@ pub(super) fn check_checkpoint(
     let gate = gate(file, place, policies, reader);
     why(file, place, gate.as_ref(), policies, reader);
     transforms(file, gate.is_some() || gate_is_broken(file), reader);
+    let at_least = at_least(file, gate.as_ref(), reader);
     Draft {
         checkpoint: Checkpoint {
             name: String::new(),
@@ -72,6 +73,7 @@ pub(super) fn check_checkpoint(
             layout: layout(file, reader),
             cast: file.cast.value().copied(),
             against: None,
+            at_least,
             gated: file.gate.is_absent(),
             why: check::shared(&file.why),
         },

@@ -94,7 +94,7 @@ mapping! {
     #[schemars(extend(
         "dependentRequired" = {
             "rtol": ["atol", "dtype"], "atol": ["rtol"], "policy": ["dtype"], "noise": ["dtype"],
-            "when": ["for"], "gate": ["why"],
+            "when": ["for"], "gate": ["why"], "at_least": ["against"],
         },
         "anyOf" = [
             {"required": ["rtol"]}, {"required": ["policy"]}, {"required": ["noise"]},
@@ -149,6 +149,9 @@ mapping! {
         nan: NanRule,
         /// An earlier checkpoint of this spec whose actual stands in for the golden.
         against: String,
+        /// How far the actual must be from that of `against` at least: its relative rms difference, 0.01 for 1 %.
+        #[schemars(extend("exclusiveMinimum" = 0))]
+        at_least: f64,
         /// `false`: measured and shown, not judged; needs `why`.
         #[schemars(extend("const" = false))]
         gate: bool,

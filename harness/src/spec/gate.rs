@@ -122,6 +122,37 @@ fn noise(file: &CheckpointFile, reader: &mut Reader<'_>) -> Option<Gate> {
     Some(Gate::Noise { k: at.value })
 }
 
+/// How far the actual must be from another checkpoint's at least, or `None` when nothing is asked or that is wrong, which
+/// has then been noted.
+pub(super) fn at_least(file: &CheckpointFile, gate: Option<&Gate>, reader: &mut Reader<'_>) -> Option<f64> {
+    let at = file.at_least.get()?;
+    if file.against.is_absent() {
+        let allowed = "expected `against`, the checkpoint that the actual must differ from";
+        reader.problem(&at.place, "`at_least` without `against`", allowed);
+        return None;
+    }
+    if !(at.value.is_finite() && at.value > 0.0) {
+        let message = format!("found at_least {}", at.value);
+        reader.problem(&at.place, message, "expected a finite number above 0; 0.01 is 1 %");
+        return None;
+    }
+    // Where no element may be off by more than `rtol` of itself, neither may all of them together.
+    if let Some(Gate::Tolerance { rtol, atol: 0.0, .. }) = gate
+        && at.value >= *rtol
+    {
+        let message = format!("at_least {:e} is not below rtol {rtol:e}", at.value);
+        let problem =
+            Problem::new(&at.place, message, "expected less: nothing could be both so far and so near");
+        let gate = file.rtol.place().or(file.policy.place());
+        reader.problems.push(match gate {
+            Some(place) => problem.related(place, "the gate"),
+            None => problem,
+        });
+        return None;
+    }
+    Some(at.value)
+}
+
 /// Notes a gate that is off, or looser than it may be without a reason, where `why` is missing; and what else the
 /// keys beside the gate ask for.
 pub(super) fn why(

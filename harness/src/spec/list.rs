@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::load::Specs;
 use super::model::{Checkpoint, Dim, Spec};
 use crate::compare::Gate;
+use crate::compare::number::percent;
 use crate::printable::clean;
 
 /// Specs with their checkpoints as a tree, a folder a level, broken specs among them with their first problem.
@@ -80,6 +81,7 @@ fn line(group: &[Checkpoint]) -> String {
     }
     words.extend(first.range.map(|(low, high)| format!("range [{low}, {high}]")));
     words.extend(first.against.as_ref().map(|against| format!("against {against}")));
+    words.extend(first.at_least.map(|part| format!("at least {} off", percent(part))));
     words.extend((first.level > 0).then(|| format!("level {}", first.level)));
     words.extend((first.hits > 1).then(|| format!("{} hits", first.hits)));
     words.extend((!first.gated).then(|| "not gated".to_owned()));

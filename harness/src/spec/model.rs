@@ -145,6 +145,9 @@ pub struct Checkpoint {
     pub cast: Option<Dtype>,
     /// An earlier checkpoint of the same spec whose actual stands in for a golden.
     pub against: Option<String>,
+    /// How far the actual must be from that checkpoint's at least: `rms(actual - expected) / rms(expected)`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_least: Option<f64>,
     /// Whether the verdict counts; `false` is measured and shown only.
     pub gated: bool,
     /// Why the gate is loose or off.

@@ -74,7 +74,9 @@ impl Twins {
             // Made anew, to see that it comes out as what was loaded.
             quantize(&self.float, packing)?;
             tap("dequantized", dequantize(packed)?)?;
-            copies.push(tap("lost", tap("out", packed.forward(x)?)?)?);
+            // What this layer made, also where the golden takes the place of its output.
+            let out = tap("lost", packed.forward(x)?)?;
+            copies.push(tap("out", out)?);
         }
         Ok((out, copies))
     }

@@ -93,6 +93,13 @@ fn checkpoint(old_spec: &Spec, old: &Checkpoint, new_spec: &Spec, new: &Checkpoi
         old.against.is_none() && new.against.is_some() && old.gate.is_some(),
         "it is held against another tap in place of its golden".to_owned(),
     );
+    match (old.at_least, new.at_least) {
+        (Some(before), None) => check(true, format!("its `at_least` {before:e} is gone")),
+        (Some(before), Some(now)) => {
+            check(now < before, format!("`at_least` became {now:e}, from {before:e}"));
+        }
+        (None, _) => {}
+    }
     if let (Some(before), Some(now)) = (old.dtype, new.dtype) {
         let coarser = now.epsilon().unwrap_or(0.0) > before.epsilon().unwrap_or(0.0);
         check(coarser, format!("its dtype became {now}, which is coarser than {before}"));
@@ -281,6 +288,21 @@ mod tests {
         check("noise: 8, range: [0, 1]", "noise: 8", &["`x`: its `range` [0, 1] is gone"]);
         check("noise: 8, range: [0, 2]", "noise: 8, range: [0, 1]", &[]);
         check("noise: 8, shape: [2]", "noise: 8", &["`x`: its `shape` is no longer declared"]);
+    }
+
+    #[test]
+    fn a_lower_bound_that_is_lowered_or_gone_is_found() {
+        let one = |keys: &str| {
+            format!(
+                "checkpoints:\n  - {{name: y, dtype: float32, noise: 8}}\n  \
+                 - {{name: x, dtype: float32, why: w, rtol: 0.1, atol: 0, against: y{keys}}}\n"
+            )
+        };
+        let (half, less) = (one(", at_least: 0.05"), one(", at_least: 0.01"));
+        assert_eq!(found(&half, &less), ["`x`: `at_least` became 1e-2, from 5e-2"]);
+        assert_eq!(found(&half, &one("")), ["`x`: its `at_least` 5e-2 is gone"]);
+        assert_eq!(found(&less, &half), [""; 0]);
+        assert_eq!(found(&one(""), &half), [""; 0]);
     }
 
     #[test]
