@@ -9,7 +9,7 @@ use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
 use super::collect::{Collected, Fate};
 use super::failure::trial_text;
-use crate::printable::clean_lines;
+use crate::printable::{clean_lines, indented};
 use crate::run::{Account, DISCOVERY, Ending, Verdict};
 use crate::spec::Spec;
 
@@ -40,7 +40,7 @@ pub(super) fn junit(run: &Collected, target: &str) -> Result<String, quick_junit
                 report.add_test_suite(single(&spec.id, status));
             }
             Fate::Failed(problem) => {
-                report.add_test_suite(single(&spec.id, failure("crash", problem)));
+                report.add_test_suite(single(&spec.id, failure("crash", &indented(problem, 2))));
             }
             Fate::NotRun => {}
         }

@@ -236,7 +236,7 @@ fn check_fixtures(linted: &Linted, wrong: &mut Vec<String>) {
         if let Some(set) = set.filter(|_| found.is_empty()) {
             found = missing(spec, &set);
         }
-        wrong.extend(found.iter().map(|text| format!("error: spec `{}`: {text}", spec.id)));
+        wrong.extend(found.iter().map(|text| format!("error: spec `{}`: {}", spec.id, indented(text, 7))));
     }
     // A lint that cannot remember what it hashed is slower the next time, not wrong.
     let _ = memory.save();
