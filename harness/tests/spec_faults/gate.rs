@@ -176,27 +176,27 @@ fn a_lower_bound() {
     check(
         "rtol: 0.1, atol: 0, against: a, at_least: 0.1",
         &[
-            "6:80: at_least 1e-1 is not below rtol 1e-1: expected less: nothing could be both so far and so near \
-           (6:48: the gate)",
+            "6:79: at_least 1e-1 is not below rtol 1e-1: expected less: nothing could be both so far and so near \
+           (6:43: the gate)",
         ],
     );
     check(
         "policy: exact, against: a, at_least: 1e-9",
         &[
-            "6:75: at_least 1e-9 is not below rtol 0e0: expected less: nothing could be both so far and so near \
-           (6:50: the gate)",
+            "6:74: at_least 1e-9 is not below rtol 0e0: expected less: nothing could be both so far and so near \
+           (6:45: the gate)",
         ],
     );
     check(
         "rtol: 0.1, atol: 0, at_least: 0.01",
         &[
-            "6:68: `at_least` without `against`: expected `against`, the checkpoint that the actual must differ from",
+            "6:67: `at_least` without `against`: expected `against`, the checkpoint that the actual must differ from",
         ],
     );
     for (wrong, shown) in [("0", "0"), ("-1", "-1"), (".nan", "NaN"), (".inf", "inf")] {
         check(
             &format!("rtol: 0.1, atol: 0, against: a, at_least: {wrong}"),
-            &[&format!("6:80: found at_least {shown}: expected a finite number above 0; 0.01 is 1 %")],
+            &[&format!("6:79: found at_least {shown}: expected a finite number above 0; 0.01 is 1 %")],
         );
     }
 }
