@@ -59,6 +59,36 @@ fn a_port_within_the_tolerance_is_green_and_the_snapshot_stays_as_it_was() {
     }
 }
 
+/// A pipe would hold insta for ever, and a device would take all memory.
+#[test]
+fn a_snapshot_that_is_no_regular_file_is_red_at_once() {
+    for (file, kind) in [(SNAPSHOT, "a named pipe"), (PENDING, "a named pipe"), (SNAPSHOT, "a device")] {
+        let project = Project::with_port("right");
+        let path = project.path(file);
+        let _ = fs::remove_file(&path);
+        match kind {
+            "a device" => std::os::unix::fs::symlink("/dev/zero", &path).unwrap(),
+            _ => assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success()),
+        }
+        let mut command = project.command(ONLY_STATS);
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let started = std::time::Instant::now();
+        while child.try_wait().unwrap().is_none() {
+            if started.elapsed() > std::time::Duration::from_secs(60) {
+                child.kill().unwrap();
+                panic!("it hangs with {kind} as `{file}`");
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        let ran = Ran::of(child.wait_with_output().unwrap());
+        ran.is_red(&[
+            "could not be compared: ",
+            &format!("it is {kind}, expected a regular file; remove it"),
+        ]);
+    }
+}
+
 #[test]
 fn a_snapshot_that_is_not_there_is_red_and_offered() {
     let project = Project::with_port("right");

@@ -19,6 +19,7 @@ mod hash;
 mod identity;
 mod near;
 pub mod record;
+mod regular;
 pub mod report;
 #[cfg(any(feature = "cli", feature = "mlx"))]
 mod run;

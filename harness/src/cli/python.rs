@@ -176,14 +176,14 @@ pub(crate) fn test(project: &Project, folder: &Path) -> Result<bool, PythonError
 impl Python {
     /// The folder with exactly the packages of a requirements file, each checked by the hashes in it.
     pub(crate) fn packages(&self, project: &Project, requirements: &Path) -> Result<PathBuf, PythonError> {
-        let text = fs::read(requirements)
+        let text = crate::regular::read(requirements, crate::regular::TEXT)
             .map_err(|source| PythonError::Read { path: requirements.to_owned(), source })?;
         self.installed(project, &text, "the exporter's packages")
     }
 
     /// Whether [`Python::packages`] would have nothing to fetch.
     pub(crate) fn has_packages(&self, project: &Project, requirements: &Path) -> Result<bool, PythonError> {
-        let text = fs::read(requirements)
+        let text = crate::regular::read(requirements, crate::regular::TEXT)
             .map_err(|source| PythonError::Read { path: requirements.to_owned(), source })?;
         Ok(self.folder_of(project, &text).is_dir())
     }

@@ -67,7 +67,7 @@ pub enum FixtureError {
     #[error("fixture file `{}` changed while it was in use: {how}; run again once nothing writes there", path.display())]
     Changed { set: String, path: PathBuf, how: &'static str },
     /// A file that the manifest does not list.
-    #[error("`{}` is not in the manifest; remove it, or {}", path.display(), regenerate(set))]
+    #[error("`{}` is not in the manifest; move it out of the folder of `{set}`", path.display())]
     ExtraFile { set: String, path: PathBuf },
     /// A tensor that the manifest does not list.
     #[error("`{}` holds `{key}`, which is not in the manifest; {}", path.display(), regenerate(set))]

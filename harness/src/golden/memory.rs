@@ -1,8 +1,7 @@
 //! Which files were found sound before, so that they need not be hashed again.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -11,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::atomic::write_atomically;
 use crate::ci::in_ci;
 use crate::identity::FileIdentity;
+use crate::regular;
 
 /// Files whose checksums were right, each by its path, its [`FileIdentity`] and what its manifest claimed.
 ///
@@ -121,9 +121,7 @@ impl ChecksumMemory {
 }
 
 fn read(path: &Path) -> Option<Vec<u8>> {
-    let mut text = Vec::new();
-    File::open(path).ok()?.take(MAX_LEN).read_to_end(&mut text).ok()?;
-    Some(text)
+    regular::read(path, MAX_LEN).ok()
 }
 
 #[cfg(test)]
@@ -131,6 +129,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use std::fs::File;
 
     fn identity(path: &Path) -> FileIdentity {
         FileIdentity::of(&File::create(path).unwrap()).unwrap()

@@ -1,7 +1,7 @@
 //! One fixture folder, opened.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,6 +15,7 @@ use crate::compare::Floor;
 use crate::golden::ChecksumMemory;
 use crate::identity::FileIdentity;
 use crate::near::did_you_mean;
+use crate::regular;
 use crate::tensor::{Tensor, TensorFile, is_lfs_pointer};
 
 /// The name of the file that lists all others.
@@ -271,7 +272,7 @@ fn read_manifest(set: &str, folder: &Path, real: &Path) -> Result<(Manifest, Fil
     })?;
     let set = set.to_owned();
     let mut text = Vec::new();
-    let read = File::open(&path).and_then(|file| {
+    let read = regular::open(&path).and_then(|file| {
         let identity = FileIdentity::of(&file)?;
         file.take(MAX_MANIFEST + 1).read_to_end(&mut text)?;
         Ok(identity)

@@ -12,6 +12,7 @@ use thiserror::Error;
 
 use crate::atomic::write_atomically;
 use crate::record::Record;
+use crate::regular;
 use crate::spec::hit_name;
 
 /// One line of `records.jsonl`, in the order in which things happened.
@@ -223,7 +224,7 @@ impl Folder {
 
     /// Whether a process works in this folder.
     pub(crate) fn is_locked(&self) -> bool {
-        File::open(self.file("lock")).is_ok_and(|file| file.try_lock().is_err())
+        regular::open(&self.file("lock")).is_ok_and(|file| file.try_lock().is_err())
     }
 
     /// Replaces a file of the run by `value` as JSON.
@@ -238,7 +239,7 @@ impl Folder {
     /// Reads a file that [`Folder::write_json`] wrote; `None` if there is none.
     pub(crate) fn read_json<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, FolderError> {
         let path = self.file(name);
-        let bytes = match fs::read(&path) {
+        let bytes = match regular::read(&path, regular::TEXT) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(source) => return Err(FolderError::Read { path, source }),
@@ -249,7 +250,7 @@ impl Folder {
     /// The lines so far. A last line without its end, which a killed worker can leave, does not count.
     pub(crate) fn lines(&self) -> Result<Vec<Line>, FolderError> {
         let path = self.file(RECORDS);
-        let text = match fs::read_to_string(&path) {
+        let text = match regular::read_text(&path, regular::RECORDS) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(source) => return Err(FolderError::Read { path, source }),

@@ -87,7 +87,7 @@ fn prune(runs: &Path, key: &str) {
         .collect();
     found.sort();
     for (_, path) in found.iter().take((found.len() + 1).saturating_sub(KEPT)) {
-        let ended = File::open(path.join(".going")).map_or(true, |file| file.try_lock().is_ok());
+        let ended = crate::regular::open(&path.join(".going")).map_or(true, |file| file.try_lock().is_ok());
         if ended {
             let _ = fs::remove_dir_all(path);
         }

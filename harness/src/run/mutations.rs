@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::fault::Fault;
 use super::folder::{Folder, FolderError};
 use crate::record::Record;
+use crate::regular;
 
 /// The file, in the folder of the spec below `mutations/`.
 const FILE: &str = "mutations.jsonl";
@@ -86,7 +87,7 @@ impl Steps {
     /// All lines so far; one that was cut short does not count.
     pub(crate) fn read(&self) -> Result<Vec<Step>, FolderError> {
         let path = self.0.file(FILE);
-        let text = match fs::read_to_string(&path) {
+        let text = match regular::read_text(&path, regular::RECORDS) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(source) => return Err(FolderError::Read { path, source }),

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Class;
 use crate::golden::{ChecksumMemory, FixtureError, FixtureSet};
+use crate::regular;
 use crate::report::error_chain;
 use crate::spec::Spec;
 
@@ -41,7 +42,7 @@ pub(crate) fn look_at_fixtures(
     };
     if let Some(reference) = &spec.reference {
         let script = root.join(&reference.script);
-        let fresh = match std::fs::read(&script) {
+        let fresh = match regular::read(&script, regular::TEXT) {
             Ok(bytes) => set.check_fresh(&reference.to_json(), &bytes).map_err(Obstacle::from),
             Err(error) => Err(Obstacle {
                 class: Class::Missing,

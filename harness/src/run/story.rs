@@ -1,7 +1,6 @@
 //! Everything that the run of one spec left behind, read once.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::sync::Arc;
 
@@ -208,7 +207,7 @@ impl Story {
 
     /// The last lines that the worker printed, which hold what a panic or MLX itself said.
     pub(super) fn last_words(&self) -> Option<String> {
-        let mut file = File::open(self.folder.output()).ok()?;
+        let mut file = crate::regular::open(&self.folder.output()).ok()?;
         let start = file.metadata().ok()?.len().saturating_sub(LAST_WORDS);
         file.seek(SeekFrom::Start(start)).ok()?;
         let mut bytes = Vec::new();

@@ -25,6 +25,7 @@ use super::random::{draws, forget_draws};
 use super::stopwatch::{Laps, Stopwatch};
 use super::story::TIMES;
 use crate::golden::FixtureSet;
+use crate::regular;
 use crate::report::error_chain;
 use crate::spec::{self, Spec, Specs};
 
@@ -42,7 +43,8 @@ pub(crate) fn work(path: &Path, ports: &BTreeMap<String, Port>) -> ExitCode {
 }
 
 fn run(path: &Path, ports: &BTreeMap<String, Port>) -> Result<(), String> {
-    let text = std::fs::read(path).map_err(|error| format!("cannot read `{}`: {error}", path.display()))?;
+    let text = regular::read(path, regular::TEXT)
+        .map_err(|error| format!("cannot read `{}`: {error}", path.display()))?;
     let job: Job = serde_json::from_slice(&text).map_err(|error| format!("`{}`: {error}", path.display()))?;
     let spec = Rc::new(Specs::load_one(&job.spec_root, &job.spec).map_err(|error| error.to_string())?);
     let port = ports.get(&spec.port).ok_or_else(|| format!("no port `{}` is registered", spec.port))?;

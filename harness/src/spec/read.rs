@@ -1,12 +1,12 @@
 //! Bytes of a spec or policy file as text, no more of them than allowed.
 
-use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 use super::bounds;
 use super::problem::Problem;
 use super::yaml::place_at;
+use crate::regular;
 
 /// Why there is no text.
 pub(super) enum ReadError {
@@ -25,13 +25,9 @@ pub(super) fn read_text(path: &Path) -> Result<String, ReadError> {
         ErrorKind::NotFound => ReadError::Missing,
         _ => bad(format!("the file cannot be read: {error}"), ""),
     };
-    // A pipe or a device under that name would block or never end.
-    if !std::fs::metadata(path).map_err(failed)?.is_file() {
-        return Err(bad("not a regular file".to_owned(), "expected a YAML file"));
-    }
     let mut bytes = Vec::new();
     let limit = bounds::FILE_BYTES as u64 + 1;
-    File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes)).map_err(failed)?;
+    regular::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes)).map_err(failed)?;
     if bytes.len() > bounds::FILE_BYTES {
         let message = format!("the file has more than {} bytes", bounds::FILE_BYTES);
         return Err(bad(message, "split the spec, or write repeated checkpoints as `for` loops"));

@@ -110,7 +110,7 @@ fn tell(steps: &Steps) {
 }
 
 fn last_words(folder: &Folder) -> String {
-    let said = std::fs::read_to_string(folder.output()).unwrap_or_default();
+    let said = crate::regular::read_text(&folder.output(), crate::regular::TEXT).unwrap_or_default();
     let last = said.lines().rev().find(|line| !line.trim().is_empty());
     last.unwrap_or("the worker ended and said nothing").to_owned()
 }

@@ -12,6 +12,7 @@ use insta::{Comparator, Settings, Snapshot};
 use serde::{Deserialize, Serialize};
 
 use super::settings::in_ci;
+use crate::regular;
 use crate::report::error_chain;
 use crate::run::{Compared, Folder, moved};
 
@@ -94,6 +95,16 @@ pub(super) fn work(folder: &Path) -> ExitCode {
 
 fn assert(task: Task) -> Compared {
     let Task { name, text, snapshots } = task;
+    let file = snapshots.join(format!("{}.snap", name.replace('/', "__")));
+    // insta reads the one and writes the other, whatever they are.
+    for path in [&file, &file.with_extension("snap.new")] {
+        if let Err(error) = regular_or_absent(path) {
+            return Compared::failed(format!(
+                "could not be compared: `{}` cannot be read: {error}; remove it",
+                path.display()
+            ));
+        }
+    }
     let found = Drift::default();
     let mut settings = Settings::new();
     settings.set_snapshot_path(&snapshots);
@@ -107,7 +118,6 @@ fn assert(task: Task) -> Compared {
     if !said.starts_with("snapshot assertion") {
         return Compared::failed(format!("could not be compared: {said}"));
     }
-    let file = snapshots.join(format!("{}.snap", name.replace('/', "__")));
     let next = match file.with_extension("snap.new").exists() {
         true => "`cargo insta review` shows it and accepts it",
         false => {
@@ -126,6 +136,14 @@ fn assert(task: Task) -> Compared {
             let line = format!("{what} moved since the snapshot was accepted; if that was meant, {next}");
             Compared::Failed { line, more: Some(moved.join("\n")) }
         }
+    }
+}
+
+/// Whether there is no such file, or one that a snapshot can be.
+fn regular_or_absent(path: &Path) -> std::io::Result<()> {
+    match regular::read(path, regular::TEXT) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        other => other.map(drop),
     }
 }
 

@@ -1,7 +1,6 @@
 //! A file of tensors, whatever its format.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,6 +11,7 @@ use super::safetensors::Safetensors;
 use super::{TensorError, npy};
 use crate::identity::FileIdentity;
 use crate::near::did_you_mean;
+use crate::regular;
 
 /// The ends of names that tensor files have.
 pub(crate) const EXTENSIONS: [&str; 3] = ["npy", "npz", "safetensors"];
@@ -48,10 +48,7 @@ impl TensorFile {
         // Said before the file is touched, so that a wrong path is not taken for a missing file.
         extension(path)?;
         let read = |source| TensorError::Read { path: path.to_owned(), source };
-        let file = File::open(path).map_err(read)?;
-        if file.metadata().map_err(read)?.is_dir() {
-            return Err(read(std::io::ErrorKind::IsADirectory.into()));
-        }
+        let file = regular::open(path).map_err(read)?;
         let identity = FileIdentity::of(&file).map_err(read)?;
         Self::parse(path, Some(identity), Storage::mapped(map(&file).map_err(read)?))
     }

@@ -10,7 +10,7 @@ use super::side::Side;
 /// The places of A's names in their order, and a word on where that comes from.
 pub(super) fn ordered(side: &Side, file: Option<&Path>) -> Result<(Vec<usize>, String), DiffError> {
     if let Some(path) = file {
-        let text = std::fs::read_to_string(path)
+        let text = crate::regular::read_text(path, crate::regular::TEXT)
             .map_err(|source| DiffError::Read { path: path.to_owned(), source })?;
         let names = text.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect();
         return Ok((by_list(side, names, path)?, format!("`{}`", path.display())));

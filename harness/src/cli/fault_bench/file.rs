@@ -94,8 +94,8 @@ impl Faults {
     /// Reads the file and holds it against the specs that there are.
     pub(super) fn read(path: &Path, specs: &[Spec]) -> Result<Self, FileError> {
         let owned = || path.to_owned();
-        let text =
-            std::fs::read_to_string(path).map_err(|source| FileError::Read { path: owned(), source })?;
+        let text = crate::regular::read_text(path, crate::regular::TEXT)
+            .map_err(|source| FileError::Read { path: owned(), source })?;
         let faults: Self = serde_saphyr::from_str_with_options(
             &text,
             serde_saphyr::options! {

@@ -68,7 +68,8 @@ fn with_port(text: &str, spec: &Spec, port: &str) -> Result<String, WriteError> 
 }
 
 fn read(path: &Path) -> Result<String, WriteError> {
-    fs::read_to_string(path).map_err(|source| WriteError::Read { path: path.to_owned(), source })
+    crate::regular::read_text(path, crate::regular::TEXT)
+        .map_err(|source| WriteError::Read { path: path.to_owned(), source })
 }
 
 fn put(path: &Path, text: &str) -> Result<(), WriteError> {

@@ -153,7 +153,10 @@ fn moved(git: &Git, commit: &Commit, folder: &str, port: &[&str]) -> Vec<Finding
 fn other_tensors(git: &Git, commit: &Commit, manifest: &str) -> Option<Vec<String>> {
     let (before, now) = match &commit.id {
         Some(id) => (git.show(&format!("{id}^"), manifest)?, git.show(id, manifest)),
-        None => (git.show("HEAD", manifest)?, std::fs::read(git.path(manifest)).ok()),
+        None => (
+            git.show("HEAD", manifest)?,
+            crate::regular::read(&git.path(manifest), crate::regular::TEXT).ok(),
+        ),
     };
     let before = Manifest::parse(&before).ok()?;
     let now = now.map_or(Some(Vec::new()), |now| Manifest::parse(&now).ok().map(|now| now.tensors))?;

@@ -55,7 +55,7 @@ impl Finding {
 
 /// That line of a file, from 1, if there is one with anything on it. Control characters become spaces.
 fn line_of(path: &Path, line: usize) -> Option<String> {
-    let text = std::fs::read_to_string(path).ok()?;
+    let text = crate::regular::read_text(path, crate::regular::TEXT).ok()?;
     let line = text.lines().nth(line.checked_sub(1)?)?;
     let shown: String = line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     (!shown.trim().is_empty()).then_some(shown)

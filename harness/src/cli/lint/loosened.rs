@@ -171,7 +171,7 @@ fn policies(old: &Policies, new: &Policies) -> Vec<Loosened> {
     if new.state != PoliciesState::Read {
         return Vec::new();
     }
-    let source = std::fs::read_to_string(&new.path).unwrap_or_default();
+    let source = crate::regular::read_text(&new.path, crate::regular::TEXT).unwrap_or_default();
     let line = |name: &str| {
         let is = |line: &str| line.trim_start().strip_prefix(name).is_some_and(|rest| rest.starts_with(':'));
         source.lines().position(is).map(|at| at + 1)

@@ -214,7 +214,7 @@ fn check_specs(linted: &Linted, wrong: &mut Vec<String>) {
 
 fn check_schema(linted: &Linted, wrong: &mut Vec<String>) {
     let path = linted.spec_root.join(SCHEMA);
-    let fault = match std::fs::read_to_string(&path) {
+    let fault = match crate::regular::read_text(&path, crate::regular::TEXT) {
         Ok(text) if text == schema_text() => return,
         Ok(_) => "is not what this version's specs may say".to_owned(),
         Err(error) => format!("cannot be read: {error}"),

@@ -165,7 +165,7 @@ pub(super) fn left_to_do(project: &Project, all: &[(Names, Template)]) -> String
     };
     let lib = first.port_dir.join("lib.rs");
     let module = format!("pub mod {};", first.model);
-    if !fs::read_to_string(project.root().join(&lib))
+    if !crate::regular::read_text(&project.root().join(&lib), crate::regular::TEXT)
         .is_ok_and(|text| text.lines().any(|line| line.trim() == module))
     {
         line(format!("add to `{}`: `{module}`", lib.display()));
@@ -174,7 +174,8 @@ pub(super) fn left_to_do(project: &Project, all: &[(Names, Template)]) -> String
         let (model, component) = (&names.model, &names.component);
         let own = format!("pub mod {component};");
         let file = names.module();
-        let found = fs::read_to_string(project.root().join(&file)).unwrap_or_default();
+        let found =
+            crate::regular::read_text(&project.root().join(&file), crate::regular::TEXT).unwrap_or_default();
         if !found.lines().any(|line| line.trim() == own) {
             line(format!("add to `{}`: `{own}`", file.display()));
         }

@@ -7,14 +7,15 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::ReferencesError;
+use crate::regular;
 
 const MARK: &str = "# parity:";
 
 /// The environment that a script asks for with a line `# parity: environment = "torch"`; of one that asks for none, that
 /// of the project in `folder`: `environment` in `[tool.parity]` of its `pyproject.toml`, or none.
 pub(crate) fn environment_of(script: &Path, folder: &Path) -> Result<Option<String>, ReferencesError> {
-    let text =
-        fs::read(script).map_err(|source| ReferencesError::Read { path: script.to_owned(), source })?;
+    let text = regular::read(script, regular::TEXT)
+        .map_err(|source| ReferencesError::Read { path: script.to_owned(), source })?;
     let named = declared(&String::from_utf8_lossy(&text)).map_err(|(line, found, said)| {
         ReferencesError::Line { script: script.to_owned(), line, found, said }
     })?;
@@ -120,7 +121,7 @@ enum Entry {
 impl Manifest {
     fn read(folder: &Path) -> Result<Self, ReferencesError> {
         let path = folder.join("pyproject.toml");
-        let text = fs::read_to_string(&path)
+        let text = regular::read_text(&path, regular::TEXT)
             .map_err(|source| ReferencesError::Read { path: path.clone(), source })?;
         toml::from_str(&text).map_err(|source| ReferencesError::Toml { path, source: Box::new(source) })
     }

@@ -85,7 +85,7 @@ impl Download {
     /// Adds up the wheels that the plan installs. What cannot be learnt is counted, not guessed.
     pub(super) fn measure(uv: &Uv, folder: &Path, plan: &Plan) -> Result<Self, ReferencesError> {
         let path = folder.join("uv.lock");
-        let text = std::fs::read_to_string(&path)
+        let text = crate::regular::read_text(&path, crate::regular::TEXT)
             .map_err(|source| ReferencesError::Read { path: path.clone(), source })?;
         let lock: Lock = toml::from_str(&text)
             .map_err(|source| ReferencesError::Toml { path, source: Box::new(source) })?;

@@ -26,7 +26,7 @@ struct Finding {
 
 impl Report {
     pub(super) fn read(path: &Path) -> Self {
-        let text = std::fs::read(path).unwrap_or_default();
+        let text = crate::regular::read(path, crate::regular::TEXT).unwrap_or_default();
         serde_json::from_slice(&text).unwrap_or_default()
     }
 

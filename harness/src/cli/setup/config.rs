@@ -43,7 +43,7 @@ pub(super) fn write(root: &Path, text: &str) -> Result<(), SetupError> {
 pub(super) fn check_included(root: &Path) -> Result<(), SetupError> {
     let path = root.join(INCLUDING);
     let missing = || SetupError::NotIncluded { path: path.clone(), include: INCLUDE };
-    let text = fs::read_to_string(&path).map_err(|_| missing())?;
+    let text = crate::regular::read_text(&path, crate::regular::TEXT).map_err(|_| missing())?;
     let config: toml::Table =
         text.parse().map_err(|source| SetupError::Config { path: path.clone(), source: Box::new(source) })?;
     let entries = match config.get("include") {
