@@ -220,6 +220,57 @@ fn a_file_of_goldens_without_its_manifest_counts_as_changed() {
     check(repository.lint(), 1, &["work tree: `fixtures/gated_mlp/block/goldens.safetensors`"]);
 }
 
+impl Repository {
+    /// Writes a tree object as it is: git's own commands refuse such names, a hostile remote does not.
+    fn tree(&self, entries: &[(&str, &str, &str)]) -> String {
+        let mut bytes = Vec::new();
+        for (mode, name, id) in entries {
+            bytes.extend(format!("{mode} {name}\0").bytes());
+            bytes.extend((0..40).step_by(2).map(|at| u8::from_str_radix(&id[at..at + 2], 16).unwrap()));
+        }
+        let path = self.0.path().join("../object");
+        let path = tempfile::NamedTempFile::new_in(path.parent().unwrap()).unwrap();
+        fs::write(path.path(), bytes).unwrap();
+        let file = path.path().to_str().unwrap();
+        self.ask(&["hash-object", "--literally", "-w", "-t", "tree", file])
+    }
+
+    fn ask(&self, arguments: &[&str]) -> String {
+        let mut command = Command::new("git");
+        command.arg("-C").arg(self.0.path()).args(["-c", "user.name=t", "-c", "user.email=t@t"]);
+        let output = command.args(arguments).env("GIT_CONFIG_GLOBAL", "/dev/null").output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+}
+
+/// What the base holds is written into a folder of its own, and never outside of it.
+#[test]
+fn a_tree_that_leads_out_of_its_folder_is_refused() {
+    for hostile in ["..", ".git", "."] {
+        let repository = Repository::new();
+        let evil = repository.0.path().join("evil.yaml");
+        fs::write(&evil, "planted: true\n").unwrap();
+        let blob = repository.ask(&["hash-object", "-w", evil.to_str().unwrap()]);
+        fs::remove_file(&evil).unwrap();
+        let name = format!("parity-{}.yaml", std::process::id());
+        // parity-specs/../NAME: beside the folder into which the base's specs are put.
+        let inner = repository.tree(&[("100644", &name, &blob)]);
+        let specs = repository.tree(&[("40000", hostile, &inner)]);
+        let root = repository.tree(&[("40000", "parity-specs", &specs)]);
+        let base = repository.ask(&["commit-tree", &root, "-m", "Hostile"]);
+        repository.git(&["update-ref", "refs/heads/hostile", &base]);
+        let tree = repository.ask(&["rev-parse", "HEAD^{tree}"]);
+        let next = repository.ask(&["commit-tree", &tree, "-p", &base, "-m", "On top"]);
+        repository.git(&["update-ref", "refs/heads/change", &next]);
+        let temporary = tempfile::tempdir().unwrap();
+        let output =
+            repository.command(&["--base", "hostile"]).env("TMPDIR", temporary.path()).output().unwrap();
+        assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0, "`{hostile}`: something was left");
+        check(output, 1, &["error: commit `", "which no checkout can have", "to do: "]);
+    }
+}
+
 #[test]
 fn what_git_cannot_tell_is_one_clear_error() {
     let repository = Repository::new();

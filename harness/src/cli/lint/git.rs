@@ -19,6 +19,11 @@ pub(crate) enum GitError {
     NoBase { reference: String },
     #[error("the specs in `{}` are outside of the git repository `{}`", specs.display(), top.display())]
     Outside { specs: PathBuf, top: PathBuf },
+    #[error(
+        "commit `{commit}` has the path `{}`, which no checkout can have: it leads out of its folder or into git's own",
+        path.escape_debug()
+    )]
+    Path { commit: String, path: String },
     #[error("`git {what}` failed: {said}")]
     Failed { what: String, said: String },
     #[error("cannot keep what was there before")]
@@ -35,6 +40,9 @@ impl GitError {
                 "fetch it with `git fetch origin`; CI has to check out the whole history (`fetch-depth: 0`)"
                     .into(),
             ),
+            Self::Path { .. } => {
+                Some("do not check it out; `git fsck` names its trees, and another base leaves it out".into())
+            }
             Self::Failed { .. } | Self::Keep { .. } => None,
         }
     }
@@ -104,12 +112,18 @@ impl Git {
         }
     }
 
-    /// Files below `folder` in a commit.
+    /// Files below `folder` in a commit, whose paths are such as a checkout can have.
+    ///
+    /// A tree object can hold any name, `..` among them, and whoever writes such a file writes outside of its folder.
     pub(super) fn files(&self, commit: &str, folder: &str) -> Result<Vec<String>, GitError> {
         let folder = if folder.is_empty() { "." } else { folder };
         let listed =
             self.ask(&["ls-tree", "-r", "-z", "--name-only", "--full-tree", commit, "--", folder])?;
-        Ok(fields(&listed))
+        let files = fields(&listed);
+        match files.iter().find(|path| !is_checkout_path(path)) {
+            Some(path) => Err(GitError::Path { commit: commit.to_owned(), path: path.clone() }),
+            None => Ok(files),
+        }
     }
 
     /// A file as it was in a commit; nothing if it was not there.
@@ -179,6 +193,18 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// Whether git itself would check a file out under this path: no part is empty, `.`, `..` or `.git`.
+fn is_checkout_path(path: &str) -> bool {
+    let fits = |part: &str| {
+        !part.is_empty()
+            && part != "."
+            && part != ".."
+            && !part.eq_ignore_ascii_case(".git")
+            && !part.contains('\\')
+    };
+    path.split('/').all(fits)
+}
+
 /// What lies between zero bytes.
 fn fields(bytes: &[u8]) -> Vec<String> {
     bytes.split(|byte| *byte == 0).filter(|field| !field.is_empty()).map(text).collect()
@@ -202,6 +228,17 @@ mod tests {
             .map(|(status, path)| Change { status, path: path.to_owned() });
         assert_eq!(found, expected);
         assert_eq!(changes(b""), []);
+    }
+
+    #[test]
+    fn a_path_that_leaves_its_folder_is_none_of_a_checkout() {
+        for path in ["a.yaml", "a/b c/d.yaml", "...", ".hidden/a", "a/..b"] {
+            assert!(is_checkout_path(path), "{path}");
+        }
+        for path in ["..", "../a", "a/../b", "/a", "a//b", "./a", "a/.", ".git/a", "a/.GIT/b", "a\\..\\b", ""]
+        {
+            assert!(!is_checkout_path(path), "{path}");
+        }
     }
 
     #[test]
