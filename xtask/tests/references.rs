@@ -37,7 +37,15 @@ case "$*" in
 esac
 if [ -e "$home/../broken" ]; then echo "error: no route to host" >&2; exit 2; fi
 mkdir -p "$UV_PROJECT_ENVIRONMENT/bin"
-printf '#!/bin/sh\necho "$PYTHONPATH" > ran\nexec /bin/sh "$@"\n' > "$UV_PROJECT_ENVIRONMENT/bin/python"
+cat > "$UV_PROJECT_ENVIRONMENT/bin/python" <<'END'
+#!/bin/sh
+if [ "$1" = -I ]; then cat "$(dirname "$0")/../installed.json"; exit 0; fi
+echo "$PYTHONPATH" > ran
+exec /bin/sh "$@"
+END
+case "$*" in *"--group torch"*) package='["torch", "2.15.0"]' ;; *) package='["numpy", "2.4.6"]' ;; esac
+if [ -e "$home/../stubborn" ]; then package='["numpy", "2.3.5"]'; fi
+echo "[$package]" > "$UV_PROJECT_ENVIRONMENT/installed.json"
 chmod +x "$UV_PROJECT_ENVIRONMENT/bin/python"
 "#;
 
@@ -109,6 +117,64 @@ fn an_environment_is_made_from_the_lock_for_the_group_that_a_script_names() {
     project.write("exporter/references/uv.lock", &format!("{LOCK}# newer\n"));
     says(&project, &["--yes", "--force"], 0, &["making the environment `numpy`"]);
     assert!(calls(&project).len() > made.len());
+}
+
+/// Somebody installed another version into the environment that the lock made.
+#[test]
+fn an_environment_that_is_not_what_its_lock_says_makes_no_set() {
+    let project = project("# parity: environment = \"numpy\"\n");
+    says(&project, &["--yes"], 0, &["1 replaced"]);
+    assert_eq!(project.mark(), Some(1));
+    let installed = ".parity/references/groups/numpy/installed.json";
+    let doctor = || {
+        let path = format!("{}:{}", project.path("bin").display(), std::env::var("PATH").unwrap());
+        told(project.command(&["doctor"]).env("PATH", path).current_dir(project.path("")).output().unwrap()).1
+    };
+    assert!(!doctor().contains("is not what its lock says"));
+    for (found, words) in [
+        (r#"[["numpy", "2.3.5"]]"#, "numpy is 2.3.5, but the lock has 2.4.6"),
+        (r#"[["numpy", "2.4.6"], ["jax", "1.0"]]"#, "jax 1.0 is not in the lock"),
+        ("[]", "numpy 2.4.6 is missing"),
+        ("rubbish", "does not work"),
+    ] {
+        project.write(installed, found);
+        let said = doctor();
+        assert!(
+            said.lines().any(|line| line.starts_with("wrong  references numpy") && line.contains(words)),
+            "{said}"
+        );
+        // It is made from the lock again before anything runs.
+        let before = calls(&project).len();
+        says(&project, &["--yes", "--force"], 0, &[words, "it is made again", "made again to the byte"]);
+        assert!(calls(&project).len() > before);
+        assert!(fs::read_to_string(project.path(installed)).unwrap().contains("2.4.6"));
+    }
+    // What cannot be brought back is refused, and the set stays.
+    project.write("stubborn", "");
+    project.write(installed, r#"[["numpy", "2.3.5"]]"#);
+    let words = [
+        "groups/numpy` is not what its lock says: numpy is 2.3.5, but the lock has 2.4.6",
+        "remove `.parity/references`",
+        "1 failed",
+    ];
+    project.script(&format!("# parity: environment = \"numpy\"\n# another\n{SCRIPT}"));
+    for arguments in [&["--yes"][..], &["--yes", "--force"], &["--yes", "--force"]] {
+        says(&project, arguments, 1, &words);
+        assert_eq!(project.mark(), Some(1));
+    }
+    fs::remove_file(project.path("stubborn")).unwrap();
+    says(&project, &["--yes"], 0, &["1 replaced"]);
+    // A script that changes its own environment is found out afterwards.
+    let change = format!("echo '[[\"numpy\", \"2.3.5\"]]' > {installed}\n");
+    project.script(&format!("# parity: environment = \"numpy\"\n{change}{SCRIPT}"));
+    says(&project, &["--yes"], 1, &words[..1]);
+    // So is a set that says itself that it was made with something else.
+    project.script(&format!("# parity: environment = \"numpy\"\n{SCRIPT}"));
+    let manifest = project.path("made/1/manifest.json");
+    let text = fs::read_to_string(&manifest).unwrap();
+    let other = text.replacen('{', r#"{"provenance": {"packages": {"numpy": "2.3.5", "own": "1"}}, "#, 1);
+    fs::write(manifest, other).unwrap();
+    says(&project, &["--yes", "--force"], 1, &["numpy is 2.3.5, but the lock has 2.4.6"]);
 }
 
 #[test]

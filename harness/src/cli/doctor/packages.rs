@@ -94,6 +94,12 @@ fn environments(
                 "`cargo xtask regenerate-fixtures` brings it up to date when a script needs it",
             ));
         }
+        // Another lock than there is now was warned of already, and is brought up to date before anything runs.
+        else if let Err(error) = runner.check_lock() {
+            let next = "`cargo xtask regenerate-fixtures` brings it back to the lock when a script needs it; before that, \
+                nothing is made with it";
+            checks.push(Check::wrong(&name, error_chain(&error), Some(next.into())));
+        }
         let mut packages = declared_packages(locked, group)?;
         let needed = EXPORTER.map(str::to_owned).into_iter().filter(|name| !packages.contains(name));
         packages.extend(needed.collect::<Vec<_>>());

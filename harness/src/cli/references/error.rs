@@ -1,7 +1,7 @@
 //! Why a reference's environment is not there.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
@@ -25,6 +25,10 @@ pub(crate) enum ReferencesError {
     NoUv { program: String, source: io::Error },
     #[error("uv could not make the environment: {said}")]
     Sync { said: String },
+    #[error("`{}` does not work: {said}", program.display())]
+    Broken { program: PathBuf, said: String },
+    #[error("the environment `{}` is not what its lock says: {faults}", environment.display())]
+    Drifted { environment: PathBuf, faults: String },
     #[error("nothing was downloaded, so the references cannot run")]
     Declined,
     #[error("references need {download}, and there is no terminal to ask on")]
@@ -32,6 +36,16 @@ pub(crate) enum ReferencesError {
 }
 
 impl ReferencesError {
+    /// The error for an environment with these faults, of which the first few are named.
+    pub(super) fn drifted(environment: &Path, faults: &[String]) -> Self {
+        const NAMED: usize = 4;
+        let mut text = faults[..faults.len().min(NAMED)].join(", ");
+        if faults.len() > NAMED {
+            text += &format!(" and {} more", faults.len() - NAMED);
+        }
+        Self::Drifted { environment: environment.to_owned(), faults: text }
+    }
+
     pub(crate) fn next(&self) -> Option<String> {
         Some(match self {
             Self::Python(error) => return error.next(),
@@ -45,6 +59,11 @@ impl ReferencesError {
             Self::NoUv { .. } | Self::Sync { .. } => {
                 "check that uv reaches its package index (network, proxy, UV_INDEX_URL) and that uv.lock belongs to \
                  pyproject.toml, then run the command again; what was fetched is kept"
+                    .into()
+            }
+            Self::Broken { .. } | Self::Drifted { .. } => {
+                "remove `.parity/references`, then run `cargo xtask regenerate-fixtures`, which makes it from the lock; \
+                 no set is replaced from another environment"
                     .into()
             }
             Self::Declined => "run the command again when it suits".into(),

@@ -4,10 +4,11 @@
 mod declared;
 mod download;
 mod error;
+mod locked;
 mod uv;
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,9 +24,12 @@ use super::ask::{self, Answer};
 use super::python::{Python, last_lines};
 use super::size;
 use super::steps::Steps;
+use crate::atomic::write_atomically;
 use crate::hash::hex;
+use crate::regular;
 use declared::environment_of;
 use download::Download;
+use locked::{Lock, Packages, installed};
 
 /// A download above this is asked about first.
 const ASK_ABOVE: u64 = 100 << 20;
@@ -43,31 +47,69 @@ pub(crate) struct Environments<'a> {
 pub(crate) struct Runner {
     program: OsString,
     paths: Vec<PathBuf>,
-    /// Whether the project's lock says all that scripts can import.
-    locked: bool,
+    /// The lock that says all that scripts can import, where there is one.
+    lock: Option<LockedIn>,
+}
+
+/// An environment and the folder whose lock it is made from.
+#[derive(Debug, Clone)]
+struct LockedIn {
+    folder: PathBuf,
+    environment: PathBuf,
 }
 
 impl Runner {
     /// Whether a lock says all that scripts can import.
     pub(crate) fn is_locked(&self) -> bool {
-        self.locked
+        self.lock.is_some()
+    }
+
+    /// Refuses an environment in which anything is not what the lock says; without a lock anything goes.
+    pub(crate) fn check_lock(&self) -> Result<(), ReferencesError> {
+        let Some(LockedIn { folder, environment }) = &self.lock else { return Ok(()) };
+        let made = stamped(environment, &digest(folder)?);
+        let installed = installed(environment)?;
+        // Without a stamp the lock has changed since; what is there must still be in it.
+        let faults = Lock::read(folder)?.faults(made.as_ref().unwrap_or(&installed), &installed);
+        if faults.is_empty() { Ok(()) } else { Err(ReferencesError::drifted(environment, &faults)) }
+    }
+
+    /// Refuses packages that a set says it was made with, in other versions than the lock has them.
+    pub(crate) fn check_used<'a>(
+        &self,
+        packages: impl Iterator<Item = (&'a str, &'a str)>,
+    ) -> Result<(), ReferencesError> {
+        let Some(LockedIn { folder, environment }) = &self.lock else { return Ok(()) };
+        let lock = Lock::read(folder)?;
+        let known = packages.filter(|(name, _)| lock.has(name));
+        let faults: Vec<String> = known.filter_map(|(name, version)| lock.fault(name, version)).collect();
+        if faults.is_empty() { Ok(()) } else { Err(ReferencesError::drifted(environment, &faults)) }
+    }
+
+    pub(crate) fn program(&self) -> &OsStr {
+        &self.program
     }
 
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
+        self.dress(&mut command);
+        command
+    }
+
+    /// Gives a command that starts this Python, itself or by another process, what it imports from.
+    pub(crate) fn dress(&self, command: &mut Command) {
         let mut paths = self.paths.clone();
-        if !self.locked {
+        if !self.is_locked() {
             paths.extend(std::env::var_os("PYTHONPATH").iter().flat_map(std::env::split_paths));
         }
         match std::env::join_paths(paths) {
             Ok(paths) if !paths.is_empty() => command.env("PYTHONPATH", paths),
             _ => command.env_remove("PYTHONPATH"),
         };
-        if self.locked {
+        if self.is_locked() {
             command.env("PYTHONNOUSERSITE", "1").env_remove("PYTHONHOME").env_remove("VIRTUAL_ENV");
         }
         command.env("PYTHONDONTWRITEBYTECODE", "1");
-        command
     }
 }
 
@@ -102,10 +144,18 @@ impl<'a> Environments<'a> {
     /// The environment of a group, in step with the lock.
     fn lock_in(&self, folder: &Path, group: Option<&str>) -> Result<Runner, ReferencesError> {
         let environment = environment_folder(self.project, group);
-        let runner = runner(self.project, &environment);
+        let runner = runner(self.project, folder, &environment);
         let wanted = digest(folder)?;
         if is_current(&environment, &wanted) {
-            return Ok(runner);
+            match runner.check_lock() {
+                Ok(()) => return Ok(runner),
+                Err(error @ (ReferencesError::Drifted { .. } | ReferencesError::Broken { .. })) => {
+                    eprintln!("{error}; it is made again");
+                    // It counts as made only once it is in step again.
+                    let _ = fs::remove_file(stamp(&environment));
+                }
+                Err(error) => return Err(error),
+            }
         }
         let home = environment.parent().unwrap_or(&environment);
         fs::create_dir_all(home)
@@ -118,8 +168,15 @@ impl<'a> Environments<'a> {
         let steps =
             Steps::start(format_args!("making the environment{name} for references with {}", uv.name()));
         steps.step("install what the lock has", || sync.run())?;
+        let made = installed(&environment)?;
+        let faults = Lock::read(folder)?.faults(&made, &made);
+        if !faults.is_empty() {
+            return Err(ReferencesError::drifted(&environment, &faults));
+        }
         let stamp = stamp(&environment);
-        fs::write(&stamp, wanted).map_err(|source| ReferencesError::Write { path: stamp, source })?;
+        let lines: String = made.iter().map(|(name, version)| format!("{name}=={version}\n")).collect();
+        write_atomically(&stamp, |out| write!(out, "{wanted}\n{lines}"))
+            .map_err(|source| ReferencesError::Write { path: stamp, source })?;
         Ok(runner)
     }
 
@@ -162,7 +219,8 @@ fn environment_folder(project: &Project, group: Option<&str>) -> PathBuf {
 /// The environment of a group as it is, whether or not it is in step with the lock; none if it was never made.
 pub(crate) fn made(project: &Project, group: Option<&str>) -> Option<Runner> {
     let environment = environment_folder(project, group);
-    environment.join("bin/python").exists().then(|| runner(project, &environment))
+    let folder = project.references_folder()?;
+    environment.join("bin/python").exists().then(|| runner(project, &folder, &environment))
 }
 
 /// Whether an environment is there and was made from the lock in `folder` as it is now.
@@ -170,20 +228,28 @@ pub(crate) fn is_made(project: &Project, folder: &Path, group: Option<&str>) -> 
     digest(folder).is_ok_and(|wanted| is_current(&environment_folder(project, group), &wanted))
 }
 
-fn runner(project: &Project, environment: &Path) -> Runner {
+fn runner(project: &Project, folder: &Path, environment: &Path) -> Runner {
     Runner {
         program: environment.join("bin/python").into(),
         paths: project.exporter_folder().map(Path::to_owned).into_iter().collect(),
-        locked: true,
+        lock: Some(LockedIn { folder: folder.to_owned(), environment: environment.to_owned() }),
     }
 }
 
 fn is_current(environment: &Path, wanted: &str) -> bool {
-    environment.join("bin/python").exists()
-        && fs::read_to_string(stamp(environment)).is_ok_and(|found| found == wanted)
+    environment.join("bin/python").exists() && stamped(environment, wanted).is_some()
 }
 
-/// What an environment was made from, written when it is finished.
+/// The packages that an environment had when it was made from what is wanted; none if it was made from anything else.
+fn stamped(environment: &Path, wanted: &str) -> Option<Packages> {
+    let text = regular::read_text(&stamp(environment), regular::TEXT).ok()?;
+    let (found, packages) = text.split_once('\n')?;
+    let split =
+        |line: &str| line.split_once("==").map(|(name, version)| (name.to_owned(), version.to_owned()));
+    (found == wanted).then(|| packages.lines().filter_map(split).collect())
+}
+
+/// What an environment was made from and what it then had, written when it is finished.
 fn stamp(environment: &Path) -> PathBuf {
     let mut name = environment.file_name().unwrap_or_default().to_owned();
     name.push(".stamp");
@@ -195,7 +261,9 @@ fn digest(folder: &Path) -> Result<String, ReferencesError> {
     let mut hash = Sha256::new();
     for file in ["pyproject.toml", "uv.lock"] {
         let path = folder.join(file);
-        hash.update(fs::read(&path).map_err(|source| ReferencesError::Read { path, source })?);
+        hash.update(
+            regular::read(&path, regular::TEXT).map_err(|source| ReferencesError::Read { path, source })?,
+        );
     }
     Ok(hex(&hash.finalize()))
 }
@@ -211,7 +279,7 @@ fn machine(project: &Project) -> Result<Runner, ReferencesError> {
             paths.push(python.packages(project, &requirements)?);
         }
     }
-    Ok(Runner { program: python.program().to_owned(), paths, locked: false })
+    Ok(Runner { program: python.program().to_owned(), paths, lock: None })
 }
 
 /// What scripts run with where nothing is locked; none if its packages are still to be fetched.
