@@ -9,6 +9,7 @@ import os
 import shutil
 import sys
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any, Iterator
 
@@ -37,19 +38,29 @@ def check_target(target: Path, root: Path | None) -> None:
     nested = sorted(path.parent for path in target.glob("*/**/" + MANIFEST))
     if nested:
         raise FolderError(f"`{target}` has another set inside it, `{nested[0]}`, and would take it along")
-    visible = [path for path in sorted(target.rglob("*")) if path.is_symlink() or not path.is_dir()]
-    visible = [path for path in visible if not any(part.startswith(".") for part in path.relative_to(target).parts)]
-    if not visible:
+    inside = [path for path in sorted(target.rglob("*")) if path.is_symlink() or not path.is_dir() or not any(path.iterdir())]
+    inside = [path for path in inside if not _is_carried(path, target)]
+    if not inside:
         return
     try:
-        listed = {entry["file"] for entry in _manifest(target)["tensors"]} | {MANIFEST}
+        listed = _own_files(target)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise FolderError(f"`{target}` is not empty and has no readable {MANIFEST}: it is not replaced") from error
-    for path in visible:
+    for path in inside:
         if path.relative_to(target).as_posix() not in listed:
             raise FolderError(f"`{path}` is not part of the set and would be lost: move it away first")
         if path.is_symlink():
             raise FolderError(f"`{path}` is a symbolic link, and nothing is written through one")
+
+
+def _own_files(folder: Path) -> set[str]:
+    """The files of a set, as its manifest names them, and the manifest."""
+    return {str(entry["file"]) for entry in _manifest(folder)["tensors"]} | {MANIFEST}
+
+
+def _is_carried(path: Path, folder: Path) -> bool:
+    """Whether a file is a hidden one beside the manifest, such as `.gitattributes`, which the next set gets too."""
+    return path.parent == folder and path.name.startswith(".") and path.is_file() and not path.is_symlink()
 
 
 @contextmanager
@@ -65,12 +76,14 @@ def replacing(target: Path, root: Path | None = None) -> Iterator[Path]:
     try:
         yield aside
         for path in target.glob(".*") if target.is_dir() else ():
-            if path.is_file() and not path.is_symlink():
+            if _is_carried(path, target):
                 shutil.copy2(path, aside / path.name)
         for path in [*aside.rglob("*"), aside]:
             _sync(path)
-        _swap(aside, target)
+        old = _swap(aside, target)
         _sync(target.parent)
+        if old is not None:
+            _remove_set(old, target)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
         if hold is not None:
@@ -81,7 +94,7 @@ def restore(target: Path) -> None:
     """Puts right what a run that was killed left beside `target`."""
     for left in sorted(target.parent.glob(f".{target.name}.old-*")):
         if target.exists():
-            shutil.rmtree(left, ignore_errors=True)
+            _remove_set(left, target)
         else:
             left.rename(target)
     for left in target.parent.glob(f".{target.name}.new-*"):
@@ -91,13 +104,38 @@ def restore(target: Path) -> None:
             os.close(hold)
 
 
-def _swap(new: Path, target: Path) -> None:
-    """Puts `new` in the place of `target`, in one step where the system has one."""
+def _remove_set(old: Path, target: Path) -> None:
+    """Removes the files of a set that was replaced. What appeared in its folder since it was checked is kept beside it."""
+    try:
+        listed = _own_files(old)
+    except (OSError, ValueError, KeyError, TypeError):
+        listed = set()
+    copies = [path.name for path in old.glob(".*") if _is_carried(path, old) and _same_bytes(path, target / path.name)]
+    # The manifest goes last: it says what may go if we are killed meanwhile.
+    for name in [*sorted(listed - {MANIFEST}), *copies, *sorted(listed & {MANIFEST})]:
+        (old / name).unlink(missing_ok=True)
+    for path in sorted(old.rglob("*"), reverse=True):
+        if path.is_dir() and not path.is_symlink() and not any(path.iterdir()):
+            path.rmdir()
+    if not any(old.iterdir()):
+        old.rmdir()
+        return
+    kept = next(path for n in count(1) if not (path := target.with_name(f"{target.name}.kept-{n}")).exists())
+    old.rename(kept)
+    print(f"note: files that are not part of the set appeared in `{target}`; they are kept in `{kept}`", file=sys.stderr)
+
+
+def _same_bytes(one: Path, other: Path) -> bool:
+    return other.is_file() and one.read_bytes() == other.read_bytes()
+
+
+def _swap(new: Path, target: Path) -> Path | None:
+    """Puts `new` in the place of `target`, in one step where the system has one; where the old one is then."""
     if not target.exists():
         new.rename(target)
-        return
+        return None
     if _exchange(new, target):
-        return
+        return new
     # Without such a step there is a moment with no folder; `restore` mends it if we die just then.
     old = target.with_name(f".{target.name}.old-{os.getpid()}")
     target.rename(old)
@@ -106,7 +144,7 @@ def _swap(new: Path, target: Path) -> None:
     except OSError:
         old.rename(target)
         raise
-    shutil.rmtree(old, ignore_errors=True)
+    return old
 
 
 def _exchange(left: Path, right: Path) -> bool:
@@ -156,7 +194,10 @@ def _sync(path: Path) -> None:
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
-    found = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    path = folder / MANIFEST
+    if not path.is_file() and path.exists():
+        raise ValueError("it is no regular file")
+    found = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(found, dict):
         raise ValueError("the manifest is no object")
     return found

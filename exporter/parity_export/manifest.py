@@ -39,8 +39,12 @@ def made_by_key(reference: str | Mapping[str, Any], script: bytes) -> str:
     A reference given as text is taken as canonical JSON already.
     """
     if not isinstance(reference, str):
-        # No parameters and an absent `params` are the same.
-        reference = {key: value for key, value in reference.items() if (key, value) != ("params", {})}
+        # No parameters and an absent `params` are the same. How a script is run says nothing about what it computes.
+        reference = {
+            key: value
+            for key, value in reference.items()
+            if (key, value) != ("params", {}) and key not in ("env", "timeout")
+        }
     canonical = reference if isinstance(reference, str) else canonical_json(reference)
     head = f"mlx-parity fixture {FORMAT}\n{canonical}\n"
     return hashlib.sha256(head.encode() + script).hexdigest()

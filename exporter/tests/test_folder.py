@@ -33,6 +33,23 @@ def test_what_is_not_part_of_a_set_is_never_lost(tmp_path: Path) -> None:
     make(tmp_path / "set", 2)
     assert (tmp_path / "set" / ".notes").read_text() == "mine"
 
+    for mine in ("mine.npy", ".hidden/notes", "deep/.notes", "empty/"):
+        path = tmp_path / "set" / mine
+        path.parent.mkdir(exist_ok=True)
+        path.mkdir() if mine.endswith("/") else path.write_text("mine")
+        with pytest.raises(FolderError, match="is not part of the set and would be lost"):
+            make(tmp_path / "set", 3)
+        assert path.exists()
+        path.rmdir() if mine.endswith("/") else path.unlink()
+        if path.parent.name != "set":
+            path.parent.rmdir()
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "set" / "manifest.json").rename(tmp_path / "manifest.json")
+    (tmp_path / "pipe").rename(tmp_path / "set" / "manifest.json")
+    with pytest.raises(FolderError, match="has no readable manifest.json"):
+        make(tmp_path / "set", 3)
+    (tmp_path / "manifest.json").rename(tmp_path / "set" / "manifest.json")
+
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "thesis.tex").write_text("mine")
     with pytest.raises(FolderError, match="is not empty and has no readable manifest.json"):
@@ -43,6 +60,18 @@ def test_what_is_not_part_of_a_set_is_never_lost(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(FolderError, match="is a file, expected a folder"):
         make(tmp_path / "file", 1)
+
+
+def test_what_appears_after_the_check_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make(tmp_path / "set", 1)
+    with folder.replacing(tmp_path / "set") as aside:
+        for name in ("goldens.safetensors", "manifest.json"):
+            (aside / name).write_bytes((tmp_path / "set" / name).read_bytes())
+        (tmp_path / "set" / "deep").mkdir()
+        (tmp_path / "set" / "deep" / "mine.txt").write_text("mine")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["set", "set.kept-1"]
+    assert [path.as_posix() for path in (tmp_path / "set.kept-1").rglob("*.*")] == [f"{tmp_path}/set.kept-1/deep/mine.txt"]
+    assert "they are kept in" in capsys.readouterr().err
 
 
 def test_nothing_is_written_through_links_or_outside_the_root(tmp_path: Path) -> None:

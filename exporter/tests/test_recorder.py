@@ -84,6 +84,8 @@ def test_numbers_are_written_as_rust_writes_them() -> None:
     assert [canonical_json(x) for x in (0.0, -0.0, 120.0, 1.25e300)] == ["0e0", "-0e0", "1.2e2", "1.25e300"]
     with pytest.raises(ValueError, match="JSON has no number for nan"):
         canonical_json(float("nan"))
+    how = {"script": "x.py", "env": ["HF_TOKEN"], "timeout": "2h"}
+    assert made_by_key(how, b"") == made_by_key({"script": "x.py"}, b"")
     assert made_by_key({"script": "x.py", "params": {}}, b"") == made_by_key({"script": "x.py"}, b"")
 
 

@@ -2,6 +2,8 @@
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
+mod not_regular;
+mod script;
 mod shell;
 
 use std::fs;
@@ -118,7 +120,8 @@ fn a_script_that_fails_is_quoted_and_the_old_set_stays() {
             "echo \"ModuleNotFoundError: No module named 'torch'\" >&2; exit 1\n",
             "say which environment it needs with a line `# parity: environment = \"torch\"`",
         ),
-        ("kill -9 $$\n", "`reference.sh` failed: it said nothing"),
+        ("kill -9 $$\n", "`reference.sh` failed: ended by signal 9"),
+        ("echo 'only here'; exit 1\n", "`reference.sh` failed: only here"),
         ("exit 0\n", "what `reference.sh` made cannot be used: there are no fixtures at"),
         (
             "cp -r made/1 \"$1\"; printf x >> \"$1/golden-a.npy\"\n",
@@ -179,7 +182,7 @@ fn links_and_foreign_files_are_not_written_over() {
     fs::remove_file(project.path("fixtures/model/part")).unwrap();
 
     for (file, words) in [
-        ("fixtures/model/part/notes.txt", "notes.txt` is not part of the set and would be lost"),
+        ("fixtures/model/part/notes.txt", "holds what is not part of the set and would be lost: `notes.txt`"),
         ("fixtures/model/part/inner/manifest.json", "is another set inside `model/part` and would be lost"),
     ] {
         project.write(file, "{}");
@@ -201,6 +204,51 @@ fn links_and_foreign_files_are_not_written_over() {
         fs::read_to_string(project.path("fixtures/model/part/.gitattributes")).unwrap(),
         "*.npy binary\n"
     );
+}
+
+#[test]
+fn what_somebody_put_into_a_set_is_never_deleted() {
+    let project = Project::new();
+    project.says(1, &["--yes"], 0, &[]);
+    project.script(&format!("touch ran\n{SCRIPT}"));
+    let mine = [
+        "mine.npy",
+        ".notes/a.txt",
+        ".notes/manifest.json",
+        "deep/er.npy",
+        "deep/.b.npy",
+        "notes.txt",
+        "x.npy",
+    ];
+    for file in mine {
+        project.write(&format!("fixtures/model/part/{file}"), "mine");
+    }
+    let words = [
+        "`model/part` holds what is not part of the set and would be lost: `.notes/`, `deep/`, `mine.npy`, `notes.txt`, `x.npy`",
+        "to do: move it away first; nothing was changed",
+    ];
+    project.says(2, &["--yes"], 1, &words);
+    assert!(!project.path("ran").exists(), "the script was run though nothing can come of it");
+    for file in mine {
+        let path = project.path(&format!("fixtures/model/part/{file}"));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
+        fs::remove_file(path).unwrap();
+    }
+    fs::remove_dir(project.path("fixtures/model/part/.notes")).unwrap();
+    fs::remove_dir(project.path("fixtures/model/part/deep")).unwrap();
+    project.says(2, &["--yes"], 0, &["1 replaced"]);
+    // A manifest that cannot be read names nothing: what the new set does not have may be anybody's.
+    project.script(&format!("# another\n{SCRIPT}"));
+    project.write("fixtures/model/part/manifest.json", "{");
+    project.write("fixtures/model/part/mine.npy", "mine");
+    project.says(1, &["--yes"], 1, &["would be lost: `mine.npy`"]);
+    assert_eq!(fs::read_to_string(project.path("fixtures/model/part/mine.npy")).unwrap(), "mine");
+    // A file that appears while the script runs is seen before anything is replaced.
+    fs::remove_file(project.path("fixtures/model/part/mine.npy")).unwrap();
+    project.script(&format!("{SCRIPT}echo mine > fixtures/model/part/late.txt\n"));
+    project.says(1, &["--yes"], 1, &["would be lost: `late.txt`"]);
+    assert_eq!(fs::read_to_string(project.path("fixtures/model/part/late.txt")).unwrap(), "mine\n");
+    assert_eq!(project.entries(), ["model"]);
 }
 
 #[test]
@@ -258,7 +306,10 @@ fn specs_that_cannot_be_used_are_told() {
     project.write("parity-specs/model/twin.yaml", &format!("{spec}fixtures: model/part\n"));
     project.says(1, &["--yes", "model/twin"], 0, &["1 replaced"]);
     project.says(1, &["--check"], 0, &["1 current"]);
-    let other = spec.replace("reference.sh}", "reference.sh, source: x}");
+    let other = spec.replace("reference.sh,", "reference.sh, timeout: 5m,");
+    project.write("parity-specs/model/twin.yaml", &format!("{other}fixtures: model/part\n"));
+    project.says(1, &["--check"], 1, &["share the fixtures `model/part`, but have different `reference`"]);
+    let other = spec.replace("reference.sh,", "reference.sh, source: x,");
     project.write("parity-specs/model/twin.yaml", &format!("{other}fixtures: model/part\n"));
     project.says(
         1,

@@ -29,6 +29,7 @@ mod python;
 mod references;
 mod regenerate;
 mod report;
+mod script;
 mod setup;
 mod size;
 mod steps;
@@ -97,6 +98,8 @@ enum Command {
     Weights(weights::Arguments),
     #[command(hide = true)]
     GenerateBindings(setup::BindingsArguments),
+    #[command(hide = true)]
+    RunScript(script::Arguments),
 }
 
 /// Why a command could not do its work. Each says what happened; [`CliError::next`] says what to do.
@@ -184,6 +187,7 @@ fn run(project: &Project) -> ExitCode {
         Command::List(arguments) => list::run(project, &arguments),
         Command::Weights(arguments) => weights::run(project, &arguments),
         Command::GenerateBindings(arguments) => setup::generate_bindings(&arguments),
+        Command::RunScript(arguments) => Ok(script::supervise(&arguments)),
     };
     result.unwrap_or_else(|error| {
         let colour = std::io::stderr().is_terminal();

@@ -36,6 +36,9 @@ pub const LEVEL: u8 = 9;
 pub const HITS: u32 = 1_000_000;
 /// Time that a run of the port may take when the spec does not say.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10 * 60);
+/// Time that a reference's script may take each time it runs, when the spec does not say. The slowest bundled one takes
+/// less than a minute; real models are loaded from disk first.
+pub const DEFAULT_SCRIPT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 /// Longest `timeout`.
 pub const TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 /// Multiples of the noise floor past which `why` is needed: right ports were measured to stay well within.

@@ -206,7 +206,36 @@ fn reference(file: &ReferenceFile, reader: &mut Reader<'_>) -> Reference {
         script: file.script.value().cloned().unwrap_or_default(),
         source: file.source.value().cloned(),
         params: file.params.value().map(|params| params.0.clone()).unwrap_or_default(),
+        env: variables(&file.env, reader),
+        timeout: file.timeout.value().map_or(bounds::DEFAULT_SCRIPT_TIMEOUT, |timeout| timeout.0),
     }
+}
+
+/// The names of environment variables in a list; those that cannot be such, or that the command itself sets, are noted.
+fn variables(list: &Maybe<Vec<At<String>>>, reader: &mut Reader<'_>) -> Vec<String> {
+    let list: Vec<&At<String>> = list.value().into_iter().flatten().collect();
+    for (index, at) in list.iter().enumerate() {
+        let name = &at.value;
+        let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let is_name = !name.is_empty()
+            && name.len() <= bounds::NAME
+            && name.chars().all(fits)
+            && !name.starts_with(|c: char| c.is_ascii_digit());
+        if !is_name {
+            let message = format!("{} cannot be the name of an environment variable", quoted(name));
+            reader.problem(&at.place, message, "expected letters, digits and `_`, as in `HF_TOKEN`");
+        } else if name.starts_with("PARITY_") || name == "PYTHONPATH" || name == "PYTHONHASHSEED" {
+            let message = format!("variable {} is set by the command that runs the script", quoted(name));
+            reader.problem(&at.place, message, "remove it from `env`");
+        }
+        if let Some(first) = list[..index].iter().find(|other| other.value == *name) {
+            let message = format!("variable {} is named twice", quoted(name));
+            reader
+                .problems
+                .push(Problem::new(&at.place, message, "").related(&first.place, "first named here"));
+        }
+    }
+    list.into_iter().map(|at| at.value.clone()).collect()
 }
 
 fn weights(file: &WeightsFile, place: &Place, reader: &mut Reader<'_>) -> Weights {

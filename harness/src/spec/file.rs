@@ -51,6 +51,10 @@ mapping! {
         source: String,
         /// Settings that the script is given; part of what makes a golden stale.
         params: Params,
+        /// Names of environment variables that the script needs besides the usual ones, e.g. `HF_TOKEN`.
+        env: Vec<At<String>>,
+        /// How long the script may run, e.g. `30m`, which is the default.
+        timeout: Timeout,
     }
 }
 

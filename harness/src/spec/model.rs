@@ -58,6 +58,14 @@ pub struct Reference {
     pub source: Option<String>,
     /// Settings that the script is given.
     pub params: Map<String, Value>,
+    /// Environment variables that the script is given besides those that every script is.
+    ///
+    /// Neither these nor the timeout make goldens stale: they say how a script is run, not what it computes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub env: Vec<String>,
+    /// How long the script may run, each time that it does.
+    #[serde(rename = "timeout_seconds", serialize_with = "seconds")]
+    pub timeout: Duration,
 }
 
 /// Where weights come from and what is asked of them.
@@ -174,8 +182,8 @@ impl fmt::Display for Dim {
 }
 
 impl Reference {
-    /// What was written, with absent keys left out and keys in order: the same value for the same reference,
-    /// whatever its YAML looks like. An absent `params` and an empty one are the same.
+    /// What the goldens hang on, with absent keys left out and keys in order: the same value for the same reference,
+    /// whatever its YAML looks like. An absent `params` and an empty one are the same; `env` and `timeout` are no part.
     pub fn to_json(&self) -> Value {
         let mut object = Map::new();
         object.insert("script".to_owned(), json!(self.script));

@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 pub(crate) const SET: &str = "model/part";
 /// Copies a set that was made beforehand; `MARK` names it.
 pub(crate) const SCRIPT: &str = "cp -r \"made/${MARK:-1}\" \"$1\"\n";
-const SPEC: &str = "version: 1\nport: p\nreference: {script: reference.sh}\ninputs: [x]\ncheckpoints:\n  \
+const SPEC: &str = "version: 1\nport: p\nreference: {script: reference.sh, env: [MARK]}\ninputs: [x]\ncheckpoints:\n  \
     - {name: a, dtype: float32, policy: fp32}\n  - {name: b, dtype: float32, policy: fp32}\n";
 const POLICIES: &str = "version: 1\npolicies: {fp32: {rtol: 1e-5, atol: 1e-5, dtypes: [float32]}}\n";
 
@@ -156,6 +156,21 @@ fn names(folder: &Path) -> Vec<String> {
         entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
     names.sort();
     names
+}
+
+/// Runs a command that must end by itself, at the latest after a minute; one that hangs is killed and fails the test.
+#[track_caller]
+pub(crate) fn bounded(command: &mut Command) -> (i32, String) {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let started = std::time::Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if started.elapsed() > std::time::Duration::from_secs(60) {
+            child.kill().unwrap();
+            panic!("it hangs");
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    told(child.wait_with_output().unwrap())
 }
 
 pub(crate) fn told(output: Output) -> (i32, String) {

@@ -30,7 +30,9 @@ pub(crate) enum RegenerateError {
     #[error("fixtures and runs take {}, above the limit of {}", size::words(*found), size::words(*limit))]
     TooLarge { found: u64, limit: u64 },
     #[error("`{script}` failed: {said}")]
-    Script { script: String, said: String, status: Option<i32> },
+    Script { script: String, said: String, status: Option<i32>, withheld: Option<String> },
+    #[error("`{script}` ran for more than {after}, and was ended")]
+    TimedOut { script: String, after: String },
     #[error("the lint refuses what `{script}` made:\n{findings}")]
     Refused { script: String, findings: String },
     #[error("`{script}` does not give the same bytes twice: {difference}")]
@@ -43,8 +45,8 @@ pub(crate) enum RegenerateError {
     Outside { set: String, root: PathBuf },
     #[error("`{}` is not a folder", path.display())]
     NotAFolder { path: PathBuf },
-    #[error("`{}` is not part of the set and would be lost", path.display())]
-    Foreign { path: PathBuf },
+    #[error("`{set}` holds what is not part of the set and would be lost: {names}")]
+    Foreign { set: String, names: String },
     #[error("`{}` is another set inside `{set}` and would be lost", path.display())]
     Nested { set: String, path: PathBuf },
     #[error(transparent)]
@@ -82,6 +84,13 @@ impl RegenerateError {
                  install the module where PARITY_PYTHON finds it"
                     .into()
             }
+            Self::Script { withheld: Some(name), .. } => format!(
+                "scripts see only a few of your environment variables; if this one needs `{name}`, say \
+                 `reference: {{env: [{name}]}}` in the spec"
+            ),
+            Self::TimedOut { .. } => {
+                "mend the script, or give it more time with `timeout` in the spec's `reference`, e.g. `2h`".into()
+            }
             Self::Script { status: Some(2), .. } => {
                 "see that the script ends in `parity_export.main(reference)`".into()
             }
@@ -96,11 +105,22 @@ impl RegenerateError {
             }
             Self::Link { .. } => "put a real folder there; PARITY_FIXTURES names another root".into(),
             Self::Outside { .. } => "name a folder below the fixture root in the spec's `fixtures`".into(),
-            Self::NotAFolder { .. } | Self::Foreign { .. } | Self::Nested { .. } => "move it away first".into(),
-            Self::Fixture(_) => return None,
-            Self::Read { .. } | Self::Write { .. } => {
-                "free some space or mend the permissions, then run the command again".into()
+            Self::NotAFolder { .. } | Self::Foreign { .. } | Self::Nested { .. } => {
+                "move it away first; nothing was changed".into()
             }
+            Self::Fixture(_) => return None,
+            Self::Read { source, .. } | Self::Write { source, .. } => match source.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+                    "free some space, then run the command again".into()
+                }
+                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                    "mend the permissions, then run the command again".into()
+                }
+                io::ErrorKind::InvalidInput | io::ErrorKind::IsADirectory | io::ErrorKind::NotFound => {
+                    "put a regular file there, or a link to one".into()
+                }
+                _ => "see that nothing else works in that folder, then run the command again".into(),
+            },
             Self::NotAsked { .. } => "say `--yes` to replace them".into(),
         })
     }

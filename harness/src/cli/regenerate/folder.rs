@@ -1,19 +1,20 @@
 //! The fixture root while it is worked on: who may, what is made aside, and what an earlier run left there.
 
-use std::ffi::OsStr;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Component, Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use walkdir::WalkDir;
 
 use super::error::RegenerateError;
-use super::swap::{restore, swap};
+use super::leftovers::{RunFolder, remove_folder, remove_runs};
+use super::owned::{self, carry_over, remove_set};
+use super::swap::{kept, restore, swap};
 use crate::atomic::write_atomically;
 use crate::cli::size;
 use crate::golden::{FixtureSet, MANIFEST};
-use crate::tensor::EXTENSIONS;
+use crate::regular;
 
 /// The hidden folder under the fixture root in which sets are made, on the file system that they go to.
 const ASIDE: &str = ".regenerating";
@@ -32,7 +33,7 @@ struct Journal {
 /// A fixture root that nobody else changes while this is held, and a folder to make sets in.
 pub(super) struct Workplace {
     root: PathBuf,
-    aside: PathBuf,
+    run: RunFolder,
     /// Whether sets may be replaced, and all that is made aside is ours.
     alone: bool,
     /// The lock is on the root itself, so that it leaves no file behind.
@@ -49,28 +50,36 @@ impl Workplace {
         fs::create_dir_all(&home)
             .and_then(|()| fs::write(home.join(".gitignore"), "*\n"))
             .map_err(|source| RegenerateError::write(&home, source))?;
-        Ok(Self { root: root.to_owned(), aside: aside(&home)?, alone: true, _held: held })
+        let run = RunFolder::make(&home).map_err(|source| RegenerateError::write(&home, source))?;
+        Ok(Self { root: root.to_owned(), run, alone: true, _held: held })
     }
 
     /// Waits until nobody changes the root. Sets are made in `private`, and none is replaced.
     pub(super) fn look_at(root: &Path, private: &Path) -> Result<Self, RegenerateError> {
         let held = hold(root, File::try_lock_shared, File::lock_shared)?;
-        fs::create_dir_all(private).map_err(|source| RegenerateError::write(private, source))?;
-        Ok(Self { root: root.to_owned(), aside: aside(private)?, alone: false, _held: held })
+        let run = fs::create_dir_all(private).and_then(|()| {
+            // Others may look at the same time, so what is left behind is told from what they have just made.
+            let gate = File::open(private)?;
+            gate.lock()?;
+            remove_runs(private);
+            RunFolder::make(private)
+        });
+        let run = run.map_err(|source| RegenerateError::write(private, source))?;
+        Ok(Self { root: root.to_owned(), run, alone: false, _held: held })
     }
 
     /// A folder of this run.
     pub(super) fn path(&self, name: &str) -> PathBuf {
-        self.aside.join(name)
+        self.run.path.join(name)
     }
 
     /// Puts the folder of a new set, made in this workplace, in the place of the old one.
     pub(super) fn replace(&self, set: &str, new: &Path) -> Result<(), RegenerateError> {
         let target = self.root.join(set);
-        check_target(&self.root, set)?;
+        check_target(&self.root, set, Some(new))?;
         let parent = target.parent().unwrap_or(&self.root);
         fs::create_dir_all(parent).map_err(|source| RegenerateError::write(parent, source))?;
-        keep_hidden(&target, new).map_err(|source| RegenerateError::write(new, source))?;
+        carry_over(&target, new).map_err(|source| RegenerateError::write(new, source))?;
         let journal = Journal {
             set: set.to_owned(),
             new: new.strip_prefix(&self.root).unwrap_or(new).to_owned(),
@@ -80,9 +89,30 @@ impl Workplace {
         let text = serde_json::to_vec(&journal).unwrap_or_default();
         write_atomically(&path, |out| out.write_all(&text))
             .map_err(|source| RegenerateError::write(&path, source))?;
-        swap(new, &target, true).map_err(|source| RegenerateError::write(&target, source))?;
-        let _ = fs::remove_file(&path);
+        let old = swap(new, &target, true).map_err(|source| RegenerateError::write(&target, source))?;
+        if old.is_none_or(|old| discard(&old, &target, set)) {
+            let _ = fs::remove_file(&path);
+        }
         Ok(())
+    }
+}
+
+/// Removes a set that was replaced, and says where anything is kept that was not its own; whether that could be done.
+/// The journal stays where it could not, and the next run tries again.
+fn discard(old: &Path, target: &Path, set: &str) -> bool {
+    match remove_set(old, target) {
+        Ok(None) => true,
+        Ok(Some(kept)) => {
+            eprintln!(
+                "note: files that are not part of the set appeared in `{set}` while it was replaced; they are kept in `{}`",
+                kept.display()
+            );
+            true
+        }
+        Err(error) => {
+            eprintln!("note: the old fixtures `{set}` could not be removed: {error}; the next run does it");
+            false
+        }
     }
 }
 
@@ -91,13 +121,28 @@ impl Drop for Workplace {
         // A replacement that failed half-way may have the only copy of the old set in here; the next run puts it back.
         // What cannot be removed now is removed by that run, too.
         let home = self.root.join(ASIDE);
-        if !self.alone {
-            let _ = fs::remove_dir_all(&self.aside);
-            // Only if no other command looks on.
-            let _ = self.aside.parent().map(fs::remove_dir);
-        } else if !home.join(JOURNAL).exists() {
-            let _ = fs::remove_dir_all(home);
+        if self.alone && home.join(JOURNAL).exists() {
+            return;
         }
+        let _ = remove_folder(&self.run.path, Instant::now() + LAST_MOMENTS);
+        if self.alone {
+            remove_home(&home);
+        } else {
+            // Only if no other command looks on.
+            let _ = self.run.path.parent().map(fs::remove_dir);
+        }
+    }
+}
+
+/// How long the folder of this run may take to become empty when it ends.
+const LAST_MOMENTS: Duration = Duration::from_millis(200);
+
+/// Removes the folder in which sets are made, unless it holds more than our own files.
+fn remove_home(home: &Path) {
+    let others = || fs::read_dir(home).into_iter().flatten().filter_map(Result::ok);
+    if others().all(|entry| entry.file_name() == ".gitignore") {
+        let _ = fs::remove_file(home.join(".gitignore")).and_then(|()| fs::remove_dir(home));
+        let _ = fs::remove_dir(home);
     }
 }
 
@@ -112,12 +157,6 @@ fn hold(
         lock(&held).map_err(|source| RegenerateError::write(root, source))?;
     }
     Ok(held)
-}
-
-/// A new folder in `home`. A script of a run that was killed may still be writing, so no two runs have one in common.
-fn aside(home: &Path) -> Result<PathBuf, RegenerateError> {
-    let folder = tempfile::Builder::new().prefix("run-").tempdir_in(home);
-    Ok(folder.map_err(|source| RegenerateError::write(home, source))?.keep())
 }
 
 /// What a run that was killed left in a fixture root, if no run goes on there.
@@ -140,14 +179,21 @@ fn clear(root: &Path, home: &Path) -> Result<(), RegenerateError> {
             Err(_) => Ok(()),
         };
     }
-    let journal =
-        fs::read(home.join(JOURNAL)).ok().and_then(|text| serde_json::from_slice::<Journal>(&text).ok());
+    let journal = regular::read(&home.join(JOURNAL), regular::TEXT)
+        .ok()
+        .and_then(|text| serde_json::from_slice::<Journal>(&text).ok());
     let told = match journal.filter(|journal| is_plain(&journal.set) && is_plain_path(&journal.new)) {
         Some(journal) => {
             let target = root.join(&journal.set);
-            let back = restore(&root.join(&journal.new), &target)
-                .map_err(|source| RegenerateError::write(&target, source))?;
+            let new = root.join(&journal.new);
+            let back = restore(&new, &target).map_err(|source| RegenerateError::write(&target, source))?;
             if !back && manifest_hash(&target).is_some_and(|hash| hash == journal.manifest) {
+                // The old set, in whose folder somebody may have put a file just before it was replaced.
+                for old in [kept(&new), new] {
+                    if old.is_dir() && !discard(&old, &target, &journal.set) {
+                        return Err(RegenerateError::write(&old, io::ErrorKind::DirectoryNotEmpty.into()));
+                    }
+                }
                 format!("fixtures `{}` had been replaced", journal.set)
             } else if back {
                 format!("fixtures `{}` had not been replaced, and the old ones are put back", journal.set)
@@ -158,15 +204,22 @@ fn clear(root: &Path, home: &Path) -> Result<(), RegenerateError> {
         None => "nothing had been replaced".to_owned(),
     };
     let bytes = size::of_folder(home);
-    fs::remove_dir_all(home).map_err(|source| RegenerateError::write(home, source))?;
-    eprintln!("an earlier run was stopped: {told}; the {} that it left are removed", size::words(bytes));
+    let gone = remove_runs(home);
+    let _ = fs::remove_file(home.join(JOURNAL));
+    remove_home(home);
+    let left = match gone {
+        true => format!("the {} that it left are removed", size::words(bytes)),
+        false => "what it left is removed as far as nobody works there".to_owned(),
+    };
+    eprintln!("an earlier run was stopped: {told}; {left}");
     Ok(())
 }
 
 /// Whether a set of that name may be put into the root, and what is there may be replaced by it.
 ///
-/// No link is on the way below the root, and nothing is there that a set does not have.
-pub(super) fn check_target(root: &Path, set: &str) -> Result<(), RegenerateError> {
+/// No link is on the way below the root, and nothing is there that is not the set's own. `new` is the folder of the set
+/// that is to take its place, once there is one.
+pub(super) fn check_target(root: &Path, set: &str, new: Option<&Path>) -> Result<(), RegenerateError> {
     if !is_plain(set) {
         return Err(RegenerateError::Outside { set: set.to_owned(), root: root.to_owned() });
     }
@@ -180,43 +233,7 @@ pub(super) fn check_target(root: &Path, set: &str) -> Result<(), RegenerateError
             Ok(_) => {}
         }
     }
-    let is_hidden = |name: &OsStr| name.to_string_lossy().starts_with('.');
-    let walk = WalkDir::new(&path).min_depth(1).into_iter();
-    for entry in walk.filter_entry(|entry| !is_hidden(entry.file_name())) {
-        let entry = entry.map_err(|error| RegenerateError::read(&path, error.into()))?;
-        let inside = entry.path().to_owned();
-        if entry.file_type().is_symlink() {
-            return Err(RegenerateError::Link { path: inside });
-        }
-        if entry.file_type().is_dir() {
-            if inside.join(MANIFEST).exists() {
-                return Err(RegenerateError::Nested { set: set.to_owned(), path: inside });
-            }
-            continue;
-        }
-        let is_tensor =
-            inside.extension().is_some_and(|found| EXTENSIONS.iter().any(|known| found == *known));
-        if !is_tensor && entry.file_name() != MANIFEST {
-            return Err(RegenerateError::Foreign { path: inside });
-        }
-    }
-    Ok(())
-}
-
-/// Copies the hidden files of the old folder, such as `.gitattributes`, into the new one.
-fn keep_hidden(target: &Path, new: &Path) -> io::Result<()> {
-    let Ok(entries) = fs::read_dir(target) else { return Ok(()) };
-    for entry in entries {
-        let entry = entry?;
-        let name = entry.file_name();
-        if name.to_string_lossy().starts_with('.')
-            && entry.file_type()?.is_file()
-            && !new.join(&name).exists()
-        {
-            fs::copy(entry.path(), new.join(&name))?;
-        }
-    }
-    Ok(())
+    owned::check(&path, set, new)
 }
 
 fn is_plain(set: &str) -> bool {
@@ -230,7 +247,7 @@ fn is_plain_path(path: &Path) -> bool {
 /// The hex SHA-256 of a set's manifest.
 fn manifest_hash(folder: &Path) -> Option<String> {
     use sha2::{Digest, Sha256};
-    Some(crate::hash::hex(&Sha256::digest(fs::read(folder.join(MANIFEST)).ok()?)))
+    Some(crate::hash::hex(&Sha256::digest(regular::read(&folder.join(MANIFEST), regular::TEXT).ok()?)))
 }
 
 /// Opens the committed set, if there is one that can be read.

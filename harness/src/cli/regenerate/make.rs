@@ -1,9 +1,10 @@
 //! Running a reference script in a workplace, and whether what it made can be trusted.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use walkdir::WalkDir;
 
@@ -11,12 +12,15 @@ use super::error::RegenerateError;
 use super::findings::Report;
 use super::folder::{Workplace, committed};
 use super::plan::Set;
+use super::variables::{passed, withheld};
 use crate::cli::Project;
 use crate::cli::python::last_lines;
 use crate::cli::references::Runner;
+use crate::cli::script;
 use crate::cli::steps::Steps;
 use crate::compare::{Rule, compare};
 use crate::golden::{ChecksumMemory, FixtureSet, canonical_json};
+use crate::regular;
 use crate::report::error_chain;
 
 /// A set that a script made aside.
@@ -59,12 +63,15 @@ impl Maker<'_> {
 
     /// Runs the script once, and checks that what it made is sound and belongs to its spec.
     pub(super) fn once(&self, set: &Set, runner: &Runner, turn: &str) -> Result<Made, RegenerateError> {
-        let label = format!("run {}, {turn} time", set.folder);
+        let label = format!("run {}, {turn} time, {} at most", set.folder, duration(set.reference.timeout));
         self.steps.step(&label, || self.run(set, runner, turn))
     }
 
     fn run(&self, set: &Set, runner: &Runner, turn: &str) -> Result<Made, RegenerateError> {
-        let script = &set.reference.script;
+        let name = &set.reference.script;
+        let script = self.project.root().join(name);
+        // A pipe as a script would have its Python wait for it.
+        regular::open(&script).map_err(|source| RegenerateError::read(&script, source))?;
         let root = self.workplace.path(turn);
         let folder = root.join(set.folder);
         let parent = folder.parent().unwrap_or(&root);
@@ -75,21 +82,18 @@ impl Maker<'_> {
         let report = self.workplace.path("report.json");
         let _ = fs::remove_file(&report);
 
-        let mut command = runner.command();
-        command.arg(self.project.root().join(script)).arg(&folder).current_dir(self.project.root());
-        for (name, _) in std::env::vars_os() {
-            // Settings of the exporter that are left over in the caller's environment would make another set.
-            if name.to_string_lossy().starts_with("PARITY_") {
-                command.env_remove(name);
-            }
-        }
+        let in_use = self.workplace.path(script::IN_USE);
+        let mut command = script::command(runner.program(), &in_use)
+            .map_err(|source| RegenerateError::write(&in_use, source))?;
+        command.arg(&script).arg(&folder).current_dir(self.project.root());
+        let passed = passed(std::env::vars_os(), runner.is_locked(), &set.reference.env);
+        command.env_clear().envs(passed.iter().map(|(name, value)| (name, value)));
+        runner.dress(&mut command);
         command
             .env("PARITY_REFERENCE", canonical_json(&set.reference.to_json()))
             .env("PARITY_EXPECT", &expected)
             .env("PARITY_REPORT", &report)
-            .env("PARITY_ROOT", &root)
-            // What hangs on the order of a hash table then differs between the two runs, and is found.
-            .env_remove("PYTHONHASHSEED");
+            .env("PARITY_ROOT", &root);
         for name in ONE_THREAD {
             command.env(name, "1");
         }
@@ -102,35 +106,58 @@ impl Maker<'_> {
         } else if committed(&fixture_root, set.folder).is_some() {
             command.env("PARITY_REUSE", fixture_root.join(set.folder));
         }
-        let output = command.output().map_err(|error| RegenerateError::Script {
-            script: script.clone(),
-            said: error.to_string(),
-            status: None,
-        })?;
+        let failed = |said: String, code: Option<i32>, withheld: Option<String>| RegenerateError::Script {
+            script: name.clone(),
+            said,
+            status: code,
+            withheld,
+        };
+        let ended = script::run(&mut command, set.reference.timeout)
+            .map_err(|error| failed(error.to_string(), None, None))?;
         let report = Report::read(&report);
-        if !output.status.success() {
-            if output.status.code() == Some(3) && report.refuses() {
-                return Err(RegenerateError::Refused { script: script.clone(), findings: report.refused() });
+        match ended.code {
+            Some(0) => {}
+            None => {
+                let after = duration(set.reference.timeout);
+                return Err(RegenerateError::TimedOut { script: name.clone(), after });
             }
-            let said = last_lines(&output.stderr);
-            return Err(RegenerateError::Script {
-                script: script.clone(),
-                said,
-                status: output.status.code(),
-            });
+            Some(3) if report.refuses() => {
+                return Err(RegenerateError::Refused { script: name.clone(), findings: report.refused() });
+            }
+            Some(code) => {
+                let said = last_lines(if ended.stderr.is_empty() { &ended.stdout } else { &ended.stderr });
+                let names: Vec<String> =
+                    std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect();
+                let withheld = withheld(&said, names.iter().map(String::as_str), &passed).map(str::to_owned);
+                return Err(failed(said, Some(code), withheld));
+            }
         }
-        let unusable = |problem: String| RegenerateError::Unusable { script: script.clone(), problem };
+        let unusable = |problem: String| RegenerateError::Unusable { script: name.clone(), problem };
         if report.refuses() {
             // A script can write its set all the same; the lint has the last word.
-            return Err(RegenerateError::Refused { script: script.clone(), findings: report.refused() });
+            return Err(RegenerateError::Refused { script: name.clone(), findings: report.refused() });
         }
         let made = FixtureSet::open(&root, set.folder).map_err(|error| unusable(error_chain(&error)))?;
-        let bytes = fs::read(self.project.root().join(script)).unwrap_or_default();
+        // The script may have changed its environment, or have imported from elsewhere; the lock has the last word.
+        runner.check_lock()?;
+        let used = made.manifest().provenance.get("packages").and_then(|packages| packages.as_object());
+        let used = used.into_iter().flatten();
+        runner.check_used(used.filter_map(|(name, version)| Some((name.as_str(), version.as_str()?))))?;
+        let bytes = regular::read(&script, regular::TEXT).unwrap_or_default();
         made.check_fresh(&set.reference.to_json(), &bytes).map_err(|error| unusable(error_chain(&error)))?;
         if let Some(error) = made.verify(&mut ChecksumMemory::default()).first() {
             return Err(unusable(error_chain(error)));
         }
         Ok(Made { set: made, folder, report })
+    }
+}
+
+/// A time as a spec writes it.
+fn duration(time: Duration) -> String {
+    match time.as_secs() {
+        seconds if seconds % 3600 == 0 => format!("{}h", seconds / 3600),
+        seconds if seconds % 60 == 0 => format!("{}m", seconds / 60),
+        seconds => format!("{seconds}s"),
     }
 }
 
@@ -194,8 +221,8 @@ fn tensor_difference(first: &FixtureSet, second: &FixtureSet) -> Option<String> 
 }
 
 /// Whether two files have the same bytes; they may be larger than memory.
-fn same_bytes(left: &Path, right: &Path) -> bool {
-    let open = |path| File::open(path).map(|file| BufReader::with_capacity(1 << 20, file));
+pub(super) fn same_bytes(left: &Path, right: &Path) -> bool {
+    let open = |path| regular::open(path).map(|file| BufReader::with_capacity(1 << 20, file));
     let (Ok(mut left), Ok(mut right)) = (open(left), open(right)) else { return false };
     loop {
         let (Ok(ours), Ok(theirs)) = (left.fill_buf(), right.fill_buf()) else { return false };

@@ -4,11 +4,14 @@ mod changes;
 mod error;
 mod findings;
 mod folder;
+mod leftovers;
 mod make;
+mod owned;
 mod plan;
 mod reproduce;
 mod swap;
 mod table;
+mod variables;
 
 use std::process::ExitCode;
 
@@ -135,7 +138,7 @@ fn regenerate(
 ) -> Result<ExitCode, CliError> {
     let fixture_root = project.fixture_root();
     for set in due {
-        check_target(&fixture_root, set.folder)?;
+        check_target(&fixture_root, set.folder, None)?;
     }
     let limits = Limits::read().map_err(RegenerateError::from)?;
     let taken = taken(project);

@@ -9,29 +9,35 @@ use rustix::io::Errno;
 use walkdir::WalkDir;
 
 /// Where the old folder is kept between the two renames of a system that cannot exchange.
-fn kept(new: &Path) -> PathBuf {
+pub(super) fn kept(new: &Path) -> PathBuf {
     let mut name = new.file_name().unwrap_or_default().to_owned();
     name.push(".old");
     new.with_file_name(name)
 }
 
-/// Puts `new` in the place of `target`, whose old content, if there was any, is removed afterwards.
+/// Puts `new` in the place of `target`. The folder comes back in which the old content now is, if there was any: what is in
+/// it that a set does not own is for the caller to see to.
 ///
 /// Both lie on one file system, and the folder of `target` is there. What was written is on the disk before anything
 /// moves. With `exchange` off it is done as on a system that has no such step.
-pub(super) fn swap(new: &Path, target: &Path, exchange: bool) -> io::Result<()> {
+pub(super) fn swap(new: &Path, target: &Path, exchange: bool) -> io::Result<Option<PathBuf>> {
     for entry in WalkDir::new(new).contents_first(true) {
-        File::open(entry?.path())?.sync_all()?;
+        let entry = entry?;
+        // A pipe that a script left in its set would hold us; such a set is refused before it comes here.
+        if entry.file_type().is_file() || entry.file_type().is_dir() {
+            File::open(entry.path())?.sync_all()?;
+        }
     }
     if !target.exists() {
         rename_only(new, target)?;
-        return sync_parent(target);
+        sync_parent(target)?;
+        return Ok(None);
     }
     if exchange {
         match renameat_with(CWD, new, CWD, target, RenameFlags::EXCHANGE) {
             Ok(()) => {
                 sync_parent(target)?;
-                return fs::remove_dir_all(new);
+                return Ok(Some(new.to_owned()));
             }
             Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
             Err(error) => return Err(error.into()),
@@ -45,7 +51,7 @@ pub(super) fn swap(new: &Path, target: &Path, exchange: bool) -> io::Result<()> 
         return Err(error);
     }
     sync_parent(target)?;
-    fs::remove_dir_all(old)
+    Ok(Some(old))
 }
 
 /// Puts the old folder back if a swap of `new` for `target` was killed between its two renames; whether it was.
@@ -59,7 +65,7 @@ pub(super) fn restore(new: &Path, target: &Path) -> io::Result<bool> {
 }
 
 /// Renames to a name that nobody has.
-fn rename_only(from: &Path, to: &Path) -> io::Result<()> {
+pub(super) fn rename_only(from: &Path, to: &Path) -> io::Result<()> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => fs::rename(from, to),
         other => Ok(other?),
@@ -107,7 +113,12 @@ mod tests {
                 folder(&target, "old", files);
             }
             folder(&aside, "new", new);
-            swap(&aside, &target, exchange).unwrap();
+            let kept = swap(&aside, &target, exchange).unwrap();
+            prop_assert_eq!(kept.is_some(), old.is_some());
+            if let Some(kept) = kept {
+                prop_assert_eq!(mark(&kept), "old");
+                fs::remove_dir_all(kept).unwrap();
+            }
             prop_assert_eq!(mark(&target), "new");
             prop_assert_eq!(fs::read_dir(&target).unwrap().count(), new);
             prop_assert_eq!(fs::read_dir(home.path()).unwrap().count(), 1);
@@ -150,7 +161,8 @@ mod tests {
             threads.spawn(|| {
                 for round in 1..60 {
                     folder(&aside, &round.to_string(), 8);
-                    swap(&aside, &target, true).unwrap();
+                    let old = swap(&aside, &target, true).unwrap();
+                    fs::remove_dir_all(old.unwrap()).unwrap();
                 }
                 done.store(true, Ordering::Release);
             });
