@@ -66,6 +66,21 @@ impl Machine {
         self
     }
 
+    /// What `doctor` says about MLX.
+    fn doctor(&self) -> String {
+        let bin = self.home.path().join("bin");
+        let output = Command::new(env!("CARGO_BIN_EXE_xtask"))
+            .arg("doctor")
+            .env_clear()
+            .env("PATH", &bin)
+            .env("CARGO_MANIFEST_DIR", self.home.path().join("project/xtask"))
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        let line = said.lines().find(|line| line.contains("  MLX  ") || line.contains("  MLX ")).unwrap();
+        line.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
     /// Runs set-up, which must fail, and hold all of `words` and a line that says what to do.
     #[track_caller]
     fn says(&self, words: &[&str]) {
@@ -187,4 +202,13 @@ fn help_shows_examples() {
             "{said}"
         );
     }
+}
+
+#[test]
+fn doctor_says_what_is_not_set_up() {
+    let machine = Machine::new();
+    machine.write("project/xtask/.keep", "");
+    let said = machine.doctor();
+    let arch = std::env::consts::ARCH;
+    assert_eq!(said, format!("wrong MLX MLX 0.32.2 (CPU backend, Linux {arch}) is not set up"));
 }

@@ -7,6 +7,7 @@ use super::Check;
 use crate::cli::python::Python;
 use crate::cli::references::Uv;
 use crate::cli::{Project, setup};
+use crate::regular;
 use crate::report::error_chain;
 
 pub(super) fn checks(project: &Project) -> Vec<Check> {
@@ -57,7 +58,7 @@ const RUSTUP: &str = "run `rustup update stable` (https://rustup.rs has rustup)"
 /// `rust-version` of the workspace, or of the package, in the root.
 fn rust_version(root: &Path) -> Option<String> {
     let manifest: toml::Table =
-        toml::from_str(&std::fs::read_to_string(root.join("Cargo.toml")).ok()?).ok()?;
+        toml::from_str(&regular::read_text(&root.join("Cargo.toml"), regular::TEXT).ok()?).ok()?;
     let package = manifest.get("workspace").and_then(|workspace| workspace.get("package"));
     let package = package.or_else(|| manifest.get("package"))?;
     Some(package.get("rust-version")?.as_str()?.to_owned())
@@ -72,8 +73,8 @@ fn numbers(version: &str) -> Vec<u32> {
 fn mlx(project: &Project) -> Check {
     match setup::state(project) {
         Ok((true, ready)) => Check::ok("MLX", ready),
-        Ok((false, wanted)) if project.sets_up() => {
-            Check::wrong("MLX", format!("not set up: {wanted}"), Some("run `cargo xtask setup`".into()))
+        Ok((false, why)) if project.sets_up() => {
+            Check::wrong("MLX", why, Some("run `cargo xtask setup`".into()))
         }
         Ok((false, _)) => Check::ok("MLX", "left to this repository"),
         Err(error) => Check::wrong("MLX", error_chain(&error), error.next()),

@@ -6,6 +6,7 @@
 
 mod config;
 mod error;
+mod files;
 mod machine;
 mod macos;
 mod native;
@@ -78,15 +79,37 @@ pub(crate) fn compiler() -> Result<String, SetupError> {
     Compiler::find().map(|compiler| compiler.version().to_owned())
 }
 
-/// Whether this machine is ready, and in a few words for what; nothing is changed.
+/// Whether this machine is ready, and for what or why not, in a few words; nothing is changed.
 pub(crate) fn state(project: &Project) -> Result<(bool, String), SetupError> {
     match std::env::consts::OS {
         "linux" => {
             let linux = Linux::of(project)?;
-            Ok((linux.is_current(), linux.ready()))
+            Ok(match linux.readiness() {
+                Readiness::Ready => (true, linux.ready()),
+                Readiness::NotSetUp => (false, format!("{} is not set up", linux.name())),
+                Readiness::Changed(files) => {
+                    (false, format!("{} changed since {} was set up", names(&files), linux.name()))
+                }
+            })
         }
         _ => set_up(project, false).map(|ready| (true, ready)),
     }
+}
+
+/// What there is of a set-up.
+#[derive(Debug, PartialEq, Eq)]
+enum Readiness {
+    Ready,
+    /// Never set up, or from something that has changed since.
+    NotSetUp,
+    /// Set up, and these of its files were exchanged afterwards.
+    Changed(Vec<PathBuf>),
+}
+
+/// The files' own names.
+fn names(files: &[PathBuf]) -> String {
+    let names = files.iter().map(|path| format!("`{}`", path.file_name().unwrap_or_default().display()));
+    names.collect::<Vec<_>>().join(" and ")
 }
 
 /// The hidden command that runs bindgen.
@@ -113,27 +136,50 @@ impl<'a> Linux<'a> {
         Ok(Self { root, home: project.private_folder().join("mlx"), locked, pins })
     }
 
-    fn is_current(&self) -> bool {
-        State::read(&self.home)
-            .is_some_and(|state| state.is_current(self.root, &self.home, &self.locked, &self.pins))
+    fn readiness(&self) -> Readiness {
+        let current = |state: &State| state.is_current(self.root, &self.home, &self.locked, &self.pins);
+        let Some(state) = State::read(&self.home).filter(current) else { return Readiness::NotSetUp };
+        match files::changed(&self.home, &state.files(&self.home, &self.pins)) {
+            changed if changed.is_empty() => Readiness::Ready,
+            changed => Readiness::Changed(changed),
+        }
+    }
+
+    fn name(&self) -> String {
+        format!("MLX {} (CPU backend, Linux {})", self.pins.mlx.version, std::env::consts::ARCH)
     }
 
     fn ready(&self) -> String {
-        format!("MLX {} is set up (CPU backend, Linux {})", self.pins.mlx.version, std::env::consts::ARCH)
+        format!("{} is set up", self.name())
     }
 }
 
 fn linux(project: &Project, force: bool) -> Result<String, SetupError> {
     let linux = Linux::of(project)?;
     let ready = linux.ready();
-    if !force && linux.is_current() {
+    let is_ready = || {
+        let ready = !force && linux.readiness() == Readiness::Ready;
+        if ready && let Some(state) = State::read(&linux.home) {
+            // A set-up of an earlier version did not note its files; one that cannot be noted is hashed again.
+            let _ = files::record(&linux.home, &state.files(&linux.home, &linux.pins));
+        }
+        ready
+    };
+    if is_ready() {
         return Ok(ready);
     }
     let _held = hold(project, &linux.home)?;
     // Somebody else may have finished it while we waited.
-    if !force && linux.is_current() {
+    if is_ready() {
         return Ok(ready);
     }
+    let changed = match linux.readiness() {
+        Readiness::Changed(files) => {
+            eprintln!("{} changed since {} was set up; setting it up again", names(&files), linux.name());
+            files
+        }
+        _ => Vec::new(),
+    };
     let arch = std::env::consts::ARCH;
     let Linux { root, home, locked, pins } = linux;
     let steps =
@@ -149,7 +195,8 @@ fn linux(project: &Project, force: bool) -> Result<String, SetupError> {
 
     let mlx_c = steps.step("find mlx-c in the mlx-sys crate", || native::mlx_c(root, pins.mlx.version))?;
     for wheel in [&pins.mlx, &pins.libclang] {
-        if force || !wheels::folder(&home, wheel).is_dir() {
+        let unpacked = wheels::folder(&home, wheel);
+        if force || !unpacked.is_dir() || changed.iter().any(|file| file.starts_with(&unpacked)) {
             let python = Python::find()?;
             machine::check_libc(&python)?;
             let name = format!("{} {}", wheel.package, wheel.version);
@@ -171,6 +218,7 @@ fn linux(project: &Project, force: bool) -> Result<String, SetupError> {
     fs::rename(&being_made, &folder).map_err(|source| SetupError::write(&folder, source))?;
     config::write(root, &config::text(arch, &folder)?)?;
     state.write(&home)?;
+    files::record(&home, &state.files(&home, &pins)).map_err(|source| SetupError::write(&home, source))?;
     state.remove_others(&home, &pins)?;
     eprintln!("set up in {:.1} s", steps.elapsed());
     Ok(ready)
@@ -188,4 +236,58 @@ fn hold(project: &Project, home: &Path) -> Result<File, SetupError> {
         lock.lock().map_err(|source| SetupError::write(&path, source))?;
     }
     Ok(lock)
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    /// A finished set-up, as far as anybody looks.
+    fn finished(root: &Path) {
+        let write = |file: &str, text: &str| {
+            let path = root.join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write("Cargo.lock", "version = 4\n[[package]]\nname = \"mlx-sys\"\nversion = \"0.7.0\"\n");
+        write(
+            ".cargo/config.toml",
+            "include = [{ path = \"../.parity/mlx/config.toml\", optional = true }]\n",
+        );
+        let project = Project::new(root, "specs", "fixtures");
+        let Linux { root, home, locked, pins } = Linux::of(&project).unwrap();
+        let state = State::new(root, &locked, &pins, &Compiler::find().unwrap());
+        for file in state.files(&home, &pins) {
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, "as it was").unwrap();
+        }
+        config::write(root, &config::text(std::env::consts::ARCH, &state.native(&home)).unwrap()).unwrap();
+        state.write(&home).unwrap();
+    }
+
+    #[test]
+    fn a_library_that_was_exchanged_is_noticed() {
+        let root = tempfile::tempdir().unwrap();
+        finished(root.path());
+        let project = Project::new(root.path(), "specs", "fixtures");
+        // Noted by the first command that looks, for a set-up that noted nothing.
+        assert_eq!(set_up(&project, false).unwrap(), state(&project).unwrap().1);
+        let linux = Linux::of(&project).unwrap();
+        let files = State::read(&linux.home).unwrap().files(&linux.home, &linux.pins);
+        assert_eq!(files.len(), 3);
+        for file in &files {
+            let time = fs::metadata(file).unwrap().modified().unwrap();
+            fs::write(file, "not as so").unwrap();
+            File::open(file).unwrap().set_modified(time).unwrap();
+            assert_eq!(linux.readiness(), Readiness::Changed(vec![file.clone()]));
+            let (ready, words) = state(&project).unwrap();
+            let name = file.file_name().unwrap().display();
+            assert!(!ready && words.starts_with(&format!("`{name}` changed since MLX 0.")), "{words}");
+            fs::write(file, "as it was").unwrap();
+            assert_eq!(linux.readiness(), Readiness::Ready);
+        }
+        fs::remove_file(&files[0]).unwrap();
+        let (ready, words) = state(&project).unwrap();
+        assert!(!ready && words.ends_with(" is not set up") && words.starts_with("MLX 0."), "{words}");
+    }
 }

@@ -34,7 +34,8 @@ pub(super) fn mlx_sys(root: &Path) -> Result<Locked, SetupError> {
         checksum: Option<String>,
     }
     let path = root.join("Cargo.lock");
-    let text = fs::read_to_string(&path).map_err(|_| SetupError::NoLock { path: path.clone() })?;
+    let text = crate::regular::read_text(&path, crate::regular::TEXT)
+        .map_err(|_| SetupError::NoLock { path: path.clone() })?;
     let lock: Lock = toml::from_str(&text)
         .map_err(|source| SetupError::Config { path: path.clone(), source: Box::new(source) })?;
     lock.package
@@ -83,11 +84,16 @@ impl State {
         let native = self.native(home);
         *self == Self::new(root, mlx_sys, pins, &self.compiler)
             && self.compiler.is_current()
-            && native.join(native::LIBRARY).is_file()
-            && native.join(native::BINDINGS).is_file()
-            && wheels::folder(home, &pins.mlx).join("mlx/lib/libmlx.so").is_file()
+            && self.files(home, pins).iter().all(|file| file.is_file())
             && config::text(std::env::consts::ARCH, &native).ok()
                 == fs::read_to_string(config::path(root)).ok()
+    }
+
+    /// What programs are compiled with and link against: MLX itself, mlx-c, the bindings.
+    pub(super) fn files(&self, home: &Path, pins: &Pins) -> Vec<PathBuf> {
+        let native = self.native(home);
+        let runtime = wheels::folder(home, &pins.mlx).join("mlx/lib/libmlx.so");
+        vec![runtime, native.join(native::LIBRARY), native.join(native::BINDINGS)]
     }
 
     /// The folder of the library and the bindings made from this, whether or not they are there yet.

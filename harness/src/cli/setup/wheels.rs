@@ -5,12 +5,9 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest, Sha256};
-
 use super::SetupError;
 use super::pins::Wheel;
 use crate::cli::python::Python;
-use crate::hash::hex;
 
 /// The folder in `home` that holds `wheel` unpacked, whether or not it is there yet.
 pub(super) fn folder(home: &Path, wheel: &Wheel) -> PathBuf {
@@ -85,13 +82,5 @@ pub(super) fn remove_folder(folder: &Path) -> Result<(), SetupError> {
 }
 
 fn sha256(path: &Path) -> Result<String, SetupError> {
-    let mut file = File::open(path).map_err(|source| SetupError::read(path, source))?;
-    let mut hasher = Sha256::new();
-    let mut buffer = vec![0; 1 << 20];
-    loop {
-        match io::Read::read(&mut file, &mut buffer).map_err(|source| SetupError::read(path, source))? {
-            0 => return Ok(hex(&hasher.finalize())),
-            read => hasher.update(&buffer[..read]),
-        }
-    }
+    super::files::sha256(path).map_err(|source| SetupError::read(path, source))
 }
