@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use shell::{Project, SCRIPT, told};
+use shell::{Project, SCRIPT, bounded, told};
 
 /// Numbers that look random and are the same in every run.
 struct Draws(u64);
@@ -62,6 +62,76 @@ fn killed_at_a_hundred_moments_no_set_is_ever_mixed() {
     project.says(mark, &["--yes", "--force"], 0, &["1 replaced"]);
     assert_eq!(project.mark(), Some(mark));
     assert_eq!(project.entries(), ["model"]);
+}
+
+/// A whole number from the environment, or what it is unless told.
+fn setting(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name)
+        .map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{name} is `{text}`")))
+}
+
+/// The kill campaign: a set is wholly old or wholly new after each kill, the very next command works and leaves nothing
+/// behind, and no script goes on. `KILLS` says how many, `SEED` which moments.
+#[test]
+#[ignore = "takes minutes; CONTRIBUTING.md has the command"]
+fn kill_campaign() {
+    let (kills, seed) = (setting("KILLS", 200), setting("SEED", 1));
+    let project = Project::new();
+    // A script that takes its time, writes all the while, and has a child that does too.
+    project.script(&format!(
+        "echo $$ >> pids\n\
+         ( echo $$ >> pids; i=0; while [ $i -lt 60 ]; do mkdir -p \"$PARITY_ROOT/b\"; echo > \"$PARITY_ROOT/b/$i\"; i=$((i+1)); done ) &\n\
+         i=0; while [ $i -lt 60 ]; do mkdir -p \"$PARITY_ROOT/a\"; echo > \"$PARITY_ROOT/a/$i\"; i=$((i+1)); done\n\
+         {SCRIPT}"
+    ));
+    project.says(1, &["--yes"], 0, &[]);
+    let started = Instant::now();
+    project.says(2, &["--yes", "--force"], 0, &[]);
+    let whole = started.elapsed();
+    let mut draws = Draws(seed);
+    let (mut old, mut new, mut told_of, mut twice) = (0, 0, 0, 0);
+    for round in 0..kills {
+        let before = project.mark().unwrap();
+        let after = 3 - before;
+        let mut child = start(&project, after);
+        if round % 2 == 0 {
+            std::thread::sleep(draws.below(whole));
+        } else {
+            until_it_replaces(&mut child);
+            std::thread::sleep(draws.below(whole / 10));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let found = project.mark().unwrap();
+        assert!(found == before || found == after, "kill {round}");
+        *(if found == before { &mut old } else { &mut new }) += 1;
+
+        let mut command = project.command(&["regenerate-fixtures", "--yes", "--force"]);
+        let (code, said) = bounded(command.env("MARK", (3 - found).to_string()));
+        assert_eq!(code, 0, "kill {round}: {said}");
+        assert_eq!(project.mark(), Some(3 - found), "kill {round}: {said}");
+        told_of += u64::from(said.contains("an earlier run was stopped"));
+        if project.entries() != ["model"] {
+            // Something was still at work there; it is gone by the next command.
+            twice += 1;
+            assert!(said.contains("stays until a later run"), "kill {round}: {said}");
+            project.says(3 - found, &["--yes"], 0, &["an earlier run was stopped"]);
+        }
+        assert_eq!(project.entries(), ["model"], "kill {round}: {said}");
+        assert_eq!(fs::read_dir(project.path("fixtures/model")).unwrap().count(), 1, "kill {round}");
+    }
+    let pids = fs::read_to_string(project.path("pids")).unwrap();
+    let alive = pids.lines().filter(|pid| {
+        let state = std::process::Command::new("ps").args(["-o", "stat=,args=", "-p", pid]).output().unwrap();
+        let state = String::from_utf8_lossy(&state.stdout).into_owned();
+        !state.is_empty() && !state.starts_with('Z') && state.contains("reference.sh")
+    });
+    assert_eq!(alive.count(), 0, "scripts go on");
+    println!(
+        "{kills} kills, seed {seed}, {:.0} s: {old} sets stayed old, {new} were new, none was mixed; {told_of} commands \
+         found leftovers, {twice} had to leave some to the next; no script went on",
+        started.elapsed().as_secs_f64()
+    );
 }
 
 #[test]
