@@ -1,7 +1,6 @@
 //! Which environment a script says it needs, and which there are.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -140,6 +139,8 @@ fn package(requirement: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -1,6 +1,5 @@
 //! The Cargo configuration that makes mlx-sys use what was built here instead of its build script for Apple.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::SetupError;
@@ -60,6 +59,8 @@ pub(super) fn check_included(root: &Path) -> Result<(), SetupError> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn included(config: &str) -> Result<(), SetupError> {
