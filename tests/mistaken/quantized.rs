@@ -3,10 +3,14 @@
 #[path = "../parity/quantized.rs"]
 mod right;
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use mlx_parity::{PortResult, Run, Suite};
 use mlx_rs::error::Exception;
 use mlx_rs::nn::QuantizedLinear;
 use mlx_rs::{Array, Dtype, ops, random};
+use parity_tests::quantized::linear::Config;
 use right::linear;
 
 use crate::plant::{Planted, plant};
@@ -41,6 +45,23 @@ pub(crate) fn ports(suite: Suite) -> Suite {
                 std::mem::swap(&mut packed.scales, &mut packed.biases);
                 Ok(())
             })
+        })
+        // The layer as it was trained, where its quantised copy was meant: nearer to it than four bits can be.
+        .port("quantized::linear/layer_not_used", |run| {
+            let float: Rc<RefCell<Option<Array>>> = Rc::default();
+            let taken = Rc::clone(&float);
+            run.alter("float.out", move |out| {
+                taken.borrow_mut().replace(out.clone());
+                Ok(out)
+            });
+            let Config { packings, .. } = run.params()?;
+            for (packing, tap) in packings.iter().flat_map(|packing| [(packing, "lost"), (packing, "out")]) {
+                let float = Rc::clone(&float);
+                run.alter(&format!("b{}.g{}.{tap}", packing.bits, packing.group_size), move |_| {
+                    float.borrow().clone().ok_or_else(|| Exception::custom("`float.out` comes later"))
+                });
+            }
+            linear(run, |_| {}, |_| Ok(()))
         })
         .port("quantized::linear/no_bias", |run| {
             with_each(run, |packed| {

@@ -72,6 +72,8 @@ const PLANTED: &[Planted] = &[
     }),
     ("not_in_windows", "windowed.patches", &["patch_embed.proj"], |x, from| from[0].reshape(x.shape())),
     ("left_in_windows", "merged", &["merger.down"], |_, from| Ok(from[0].clone())),
+    // The order once more in place of its inverse.
+    ("windowed_again", "merged", &["window_index", "merger.down"], |_, from| from[1].take_axis(&from[0], 0)),
     // The mean is taken away from what is only to be scaled.
     (
         "layer_for_rms_norm",
