@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use mlx_parity::diagnose::Kind;
+use mlx_parity::diagnose::{FactKind, Kind};
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -65,8 +65,7 @@ impl Bench {
             fs::create_dir_all(copy.parent().unwrap()).unwrap();
             fs::copy(repository().join(file), copy).unwrap();
         }
-        let head =
-            "at_least: {caught: 1, placed: 1, cause: 1}\nat_most: {wrong_causes: 0, false_alarms: 0}\n";
+        let head = "at_least: {caught: 1, placed: 1, cause: 1, facts: 0}\nat_most: {wrong_causes: 0, false_alarms: 0}\n";
         fs::create_dir(bench.root.join("tests")).unwrap();
         let file = bench.root.join("tests/faults.yaml");
         fs::write(file, format!("{head}faults:\n  gated_mlp/block:\n    - {row}\n")).unwrap();
@@ -130,6 +129,8 @@ fn every_fault_is_caught_and_placed() {
     // A bench that leaves a kind out, or a dtype, would not notice when it can no longer be told.
     let causes: BTreeSet<&str> = rows.iter().filter_map(|row| row["expected"]["cause"].as_str()).collect();
     assert_eq!(causes, Kind::ALL.iter().map(|kind| kind.name()).collect());
+    let facts: BTreeSet<&str> = rows.iter().filter_map(|row| row["expected"]["fact"].as_str()).collect();
+    assert_eq!(facts, FactKind::ALL.iter().map(|kind| kind.name()).collect());
     let in_bfloat16 = rows.iter().filter(|row| row["spec"].as_str().unwrap().ends_with("_bf16"));
     assert!(in_bfloat16.count() >= 12);
 }
@@ -148,7 +149,8 @@ fn an_expectation_that_does_not_hold_is_told(
     #[case] says: &str,
 ) {
     let bench = Bench::with_row(&format!("{{fault: {row}, cause: none, or: [norm_eps, token_factor]}}"));
-    let score = format!("caught {caught}/1, placed {placed}/1, cause 0/0, wrong causes 0, false alarms 0");
+    let score =
+        format!("caught {caught}/1, placed {placed}/1, cause 0/0, facts 0/0, wrong causes 0, false alarms 0");
     bench.run(&[]).ends(1, &score, &[says, "placed is 0, at least 1 demanded"]);
 }
 
@@ -163,7 +165,7 @@ fn a_cause_that_is_not_found_is_told() {
 #[test]
 fn of_a_selection_only_what_must_not_rise_is_demanded() {
     let bench = Bench::with_row(EPS);
-    let score = "caught 1/1, placed 1/1, cause 0/0, wrong causes 0, false alarms 0";
+    let score = "caught 1/1, placed 1/1, cause 0/0, facts 0/0, wrong causes 0, false alarms 0";
     bench.run(&["block/eps", "--missed"]).ends(0, score, &["1 fault in 1 spec\n"]);
     let ran = bench.run(&["nobody"]);
     assert_eq!(ran.code, Some(1));

@@ -36,6 +36,16 @@ fn main() -> ExitCode {
             }
             forward_without_weights(run)
         })
+        // As its constructor drew it; all other weights are there.
+        .port("gate_not_loaded", |run| {
+            let (mut block, weights) = (Block::new(run.params()?)?, run.weights()?);
+            block.norm.weight.value = weights.get("norm.weight")?;
+            block.up.weight.value = weights.get("up.weight")?;
+            block.down.weight.value = weights.get("down.weight")?;
+            block.down.bias.value = Some(weights.get("down.bias")?);
+            block.forward(&run.input("x")?)?;
+            Ok(())
+        })
         .port("weight_invented", |run| {
             run.weights()?.get("down.scale")?;
             Ok(())
@@ -111,6 +121,7 @@ type Fault = fn(&str, Array) -> Met;
 
 const FAULTS: &[(&str, Fault)] = &[
     ("scaled", |name, x| Ok(if name == "gated" { x.multiply(Array::from_f32(1.01))? } else { x })),
+    ("scaled_norm", |name, x| Ok(if name == "norm" { x.multiply(Array::from_f32(1.01))? } else { x })),
     ("scaled_little", |name, x| Ok(if name == "gated" { x.multiply(Array::from_f32(1.0005))? } else { x })),
     ("shape", |name, x| Ok(if name == "gated" { x.reshape(&[6, 48])? } else { x })),
     ("dtype", |name, x| Ok(if name == "gated" { x.as_dtype(Dtype::Bfloat16)? } else { x })),
@@ -122,6 +133,9 @@ const FAULTS: &[(&str, Fault)] = &[
             nn::Dropout::new().forward(&x)?;
         }
         Ok(x)
+    }),
+    ("draws_noise", |name, x| {
+        Ok(if name == "out" { x.add(random::normal::<f32>(x.shape(), None, None, None)?)? } else { x })
     }),
     ("draws_with_a_key", |name, x| {
         if name == "out" {

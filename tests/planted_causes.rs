@@ -4,25 +4,27 @@
 
 mod project;
 
+use std::fs;
+
 use project::{Project, Ran};
 
 const LOCAL: &str = "target/parity/runs/latest/gated_mlp/block/local/records.jsonl";
 
 /// What the sentence begins with, for a stage that is tapped in that file.
 fn first(stage: &str, file: &str) -> String {
-    format!("the first stage that is wrong by its own doing is `{stage}` (tests/{file}:")
+    format!("the first faulty stage is `{stage}` (tests/{file}:")
 }
 
 #[test]
 fn one_sentence_stands_at_the_top_of_every_failing_test_and_of_the_ladder() {
     let project = Project::with_port("wrong_eps");
     let ran = project.run(&[]);
-    let eps = "its output is the RMS norm of `x` with an eps of 1e-5, where the golden has 1e-6 (undone, ";
+    let eps = "its output is the RMS norm of `x` with an eps of 1e-5, where the golden has 1e-6 (reversing this removes ";
     ran.is_red(&[&first("norm", "src/gated_mlp.rs"), eps, "look at  eps of the config", "culprit: `norm`"]);
     // Three checkpoints are red, each says what the first is; then the ladder.
     assert_eq!(ran.said.matches(&first("norm", "src/gated_mlp.rs")).count(), 4, "{}", ran.said);
     let text = ran.said.split("---- gated_mlp/block::gated ----").nth(1).unwrap();
-    assert!(text.lines().nth(2).unwrap().starts_with("  cause    the first stage"), "{text}");
+    assert!(text.lines().nth(2).unwrap().starts_with("  cause    the first faulty stage"), "{text}");
 }
 
 #[test]
@@ -54,7 +56,7 @@ fn the_second_pass_runs_in_ci_too_and_changes_no_verdict() {
 #[test]
 fn a_stage_that_is_never_reached_is_the_first_wrong_one() {
     let ran = Project::with_port("panic").run(&[]);
-    ran.is_red(&["the first stage that is wrong by its own doing is `out`; crash"]);
+    ran.is_red(&["the first faulty stage is `out`; crash"]);
 }
 
 #[test]
@@ -80,10 +82,91 @@ fn diagnose_tells_the_newest_run_and_lists_every_kind() {
     list.says(&[
         "chunks_swapped\n  means    equal parts of an axis in another order",
         "look at  eps of the config",
-        "41 kinds",
+        "facts: what can be seen where nothing explains the error; none of them is a cause\n\nnon_finite\n",
+        "35 kinds of causes, 8 kinds of facts",
     ]);
     let green = Project::with_port("right");
     green.run(&[]);
     let told = Ran::of(green.xtask(&["diagnose"]).output().unwrap());
     assert_eq!((told.code, told.said.as_str()), (Some(0), "nothing is wrong\n"));
+}
+
+fn diagnose(project: &Project, arguments: &[&str]) -> Ran {
+    Ran::of(project.xtask(&[&["diagnose"], arguments].concat()).output().unwrap())
+}
+
+/// Expects that `diagnose` is red and says so.
+#[track_caller]
+fn is_red(told: &Ran, words: &[&str]) {
+    assert_eq!(told.code, Some(1), "{}", told.said);
+    assert!(!told.said.contains("nothing is wrong"), "{}", told.said);
+    told.says(words);
+}
+
+#[test]
+fn a_spec_that_cannot_be_parsed_is_no_green_run() {
+    let project = Project::with_port("right");
+    fs::write(project.path("parity-specs/gated_mlp/other.yaml"), "version: 1\nport: [\n").unwrap();
+    project.run(&[]).is_red(&["gated_mlp/other"]);
+    is_red(&diagnose(&project, &[]), &["gated_mlp/other.yaml"]);
+    is_red(&diagnose(&project, &["gated_mlp/other"]), &["gated_mlp/other.yaml"]);
+    // The other one is green by itself.
+    let told = diagnose(&project, &["gated_mlp/block"]);
+    assert_eq!((told.code, told.said.as_str()), (Some(0), "gated_mlp/block  nothing is wrong\n"));
+}
+
+#[test]
+fn fixtures_that_nobody_uses_are_no_green_run() {
+    let project = Project::with_port("right");
+    fs::create_dir_all(project.path("fixtures/gated_mlp/left")).unwrap();
+    let manifest = fs::read(project.path("fixtures/gated_mlp/block/manifest.json")).unwrap();
+    fs::write(project.path("fixtures/gated_mlp/left/manifest.json"), manifest).unwrap();
+    project.run(&[]).is_red(&["parity::discovery"]);
+    is_red(&diagnose(&project, &[]), &["parity::discovery  no spec uses the fixtures `gated_mlp/left`"]);
+}
+
+#[test]
+fn a_damaged_file_of_a_run_is_no_green_run() {
+    for (port, file, says) in [
+        ("right", "records.jsonl", "records.jsonl` is not what a worker writes"),
+        ("right", "exit.json", "exit.json` is not what a worker writes"),
+        ("wrong_eps", "records.jsonl", "records.jsonl` is not what a worker writes"),
+        ("wrong_eps", "local/records.jsonl", "what its second run, on golden inputs, left cannot be read"),
+    ] {
+        let project = Project::with_port(port);
+        project.run(&[]);
+        let path = project.path("target/parity/runs/latest/gated_mlp/block").join(file);
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[0] ^= 1;
+        fs::write(&path, bytes).unwrap();
+        is_red(&diagnose(&project, &[]), &["gated_mlp/block  ", says]);
+    }
+}
+
+#[test]
+fn a_run_that_is_not_there_is_told() {
+    let project = Project::with_port("right");
+    is_red(&diagnose(&project, &[]), &["nothing has been run yet"]);
+    project.run(&[]).is_green();
+    is_red(&diagnose(&project, &["--run", "nobody"]), &["there is no run `nobody`"]);
+}
+
+#[test]
+fn what_makes_values_mean_little_is_named_first() {
+    let ran = Project::with_port("gate_not_loaded").run(&[]);
+    let sentence =
+        "see gated_mlp/block::weights first, the weight audit failed; the first faulty stage is `gated`";
+    ran.is_red(&[&format!("  cause    {sentence}"), "1 never used"]);
+    let ran = Project::with_port("draws_noise").run(&[]);
+    let sentence =
+        "see gated_mlp/block::fixture first, the port drew random numbers; the first faulty stage is `out`";
+    ran.is_red(&[&format!("  cause    {sentence}"), "gated_mlp/block::fixture: drawn at random"]);
+}
+
+#[test]
+fn what_nothing_explains_has_facts_beside_the_sentence() {
+    let ran = Project::with_port("gate_not_loaded").run(&[]);
+    ran.is_red(&["value differs, and no known cause explains it\n  fact     of `gated`: the correlation with the golden is "]);
+    let ran = Project::with_port("nan").run(&[]);
+    ran.is_red(&["and no known cause explains it\n  fact     of `gated`: NaN in "]);
 }

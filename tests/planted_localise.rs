@@ -1,8 +1,10 @@
-//! Which stage is wrong by its own doing: the real suite with goldens injected, and `cargo xtask bisect`.
+//! Which stage is the first faulty one: the real suite with goldens injected, and `cargo xtask bisect`.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 mod project;
+
+use std::fs;
 
 use project::{Project, Ran};
 
@@ -115,4 +117,40 @@ fn bisect_of_a_spec_that_is_not_there_says_what_is() {
     let ran = Ran::of(project.xtask(&["bisect", "gated_mlp/blok"]).output().unwrap());
     assert_eq!(ran.code, Some(1));
     ran.says(&["there is no spec `gated_mlp/blok`, did you mean `gated_mlp/block`?"]);
+}
+
+/// Moves the checkpoint `gated`, which the port does not tap, before or behind all others in the spec.
+fn without_gated(port: &str, last: bool) -> Project {
+    let project = Project::with_port(port);
+    let text = fs::read_to_string(project.path(SPEC)).unwrap();
+    let (gated, mut rest): (Vec<&str>, Vec<&str>) =
+        text.lines().partition(|line| line.contains("name: gated,"));
+    let first = rest.iter().position(|line| line.contains("name: norm,")).unwrap();
+    rest.insert(if last { rest.len() } else { first }, gated[0]);
+    fs::write(project.path(SPEC), rest.join("\n")).unwrap();
+    project
+}
+
+fn run_without_gated(project: &Project) -> Ran {
+    Ran::of(project.command(&[]).env("FAULTY_RENAMED", "gated").output().unwrap())
+}
+
+#[test]
+fn a_stage_that_was_never_reached_is_named_between_the_two_that_were() {
+    // The spec declares it last; the reference comes to it between the two.
+    let ran = run_without_gated(&without_gated("scaled", true));
+    ran.is_red(&[
+        "the first faulty stage is `gated`; it is declared between `norm` and `out` and was never reached",
+        "between  `norm` (tests/faulty.rs:",
+        ") and `out` (tests/faulty.rs:",
+        "cause    `gated` is declared between them and was never reached",
+        "also red `out`",
+    ]);
+}
+
+#[test]
+fn a_stage_is_looked_for_in_the_order_of_the_run_and_not_of_the_spec() {
+    // The spec declares first what was never reached; `norm` is wrong before that.
+    let ran = run_without_gated(&without_gated("scaled_norm", false));
+    ran.is_red(&["the first faulty stage is `norm` (tests/faulty.rs:", "between  the inputs and `norm`"]);
 }

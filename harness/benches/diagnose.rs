@@ -6,7 +6,7 @@
 use std::time::Instant;
 
 use mlx_parity::compare::{Floor, Gate, Rule};
-use mlx_parity::diagnose::{Other, Others, Scene, diagnose};
+use mlx_parity::diagnose::{Budget, Other, Others, Scene, diagnose};
 use mlx_parity::tensor::{Dtype, Tensor};
 
 const MIB: usize = 1 << 20;
@@ -67,9 +67,10 @@ fn main() {
                 actual: actual.view(),
                 rule: &rule,
                 others: &around,
+                budget: &Budget::of_a_run(),
             };
             let start = Instant::now();
-            let causes = diagnose(&scene);
+            let causes = diagnose(&scene).causes;
             let kinds: Vec<&str> = causes.iter().map(|cause| cause.kind.name()).collect();
             println!(
                 "{dtype} {:4} MiB, {what}: {:.2} s, {kinds:?}",

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::class::Class;
 use crate::compare::{Floor, Gate, Metrics, Outcome, number};
-use crate::diagnose::Cause;
+use crate::diagnose::{Cause, Fact};
 use crate::tensor::{Dtype, TensorView};
 
 /// The version of the schema that this build writes. A field may be added without a new version; one that goes or
@@ -56,6 +56,9 @@ pub struct Record {
     /// What kind of wrong it is, best explanation first; empty unless it failed and was looked into.
     #[serde(default)]
     pub causes: Vec<Cause>,
+    /// What can be seen of it where nothing explains it.
+    #[serde(default)]
+    pub facts: Vec<Fact>,
     /// Whether a golden was returned in place of an actual here or before.
     pub injected: bool,
 }
@@ -148,7 +151,7 @@ mod tests {
 
     use super::*;
     use crate::compare::{Rule, compare};
-    use crate::diagnose::{Kind, Residual};
+    use crate::diagnose::{FactKind, Kind, Residual};
 
     const DOC: &str = include_str!("../../docs/record.md");
 
@@ -185,6 +188,11 @@ mod tests {
                 kind: Kind::Factor,
                 text: "the golden times 1.5".to_owned(),
                 residual: Residual { rms: 1.5e-7, part: 0.25, used: 0.125 },
+                sampled: None,
+            }],
+            facts: vec![Fact {
+                kind: FactKind::Uncorrelated,
+                text: "the correlation with the golden is 0.010".to_owned(),
                 sampled: None,
             }],
             injected: false,

@@ -83,6 +83,12 @@ pub(crate) fn drawn(x: &Array) -> Changed {
     noise.multiply(spread)?.add(mean)?.as_dtype(x.dtype())
 }
 
+/// Each number off by a part of itself, `spread` on average, from a generator of its own.
+pub(crate) fn blurred(x: &Array, spread: f32) -> Changed {
+    let noise = random::normal::<f32>(x.shape(), None, None, &random::key(12)?)?;
+    wide(x)?.multiply(plus(&times(&noise, spread)?, 1.0)?)?.as_dtype(x.dtype())
+}
+
 /// What lies in memory that belongs to something else: small integers, read as floats.
 pub(crate) fn garbage(shape: &[i32], dtype: Dtype) -> Changed {
     let count: i32 = shape.iter().product();

@@ -10,7 +10,7 @@ use mlx_rs::{Array, Dtype};
 use parity_tests::flow_match::{Schedule, TimeShift};
 use right::{Case, walk};
 
-use crate::change::{backwards, garbage, plus, times};
+use crate::change::{backwards, garbage, plus, taken, times};
 use crate::plant::{Planted, plant};
 
 pub(crate) fn ports(suite: Suite) -> Suite {
@@ -67,6 +67,8 @@ const PLANTED: &[Planted] = &[
     }),
     // From 1 to 1000, not from 0 to 999.
     ("timesteps_from_one", "exponential.timesteps", &[], |x, _| plus(x, 1.0)),
+    // Red at one of five: the last but one is written twice.
+    ("last_timestep_doubled", "karras.timesteps", &[], |x, _| taken(x, 0, [0, 1, 2, 3, 3])),
     ("timesteps_in_shares", "static_shift.timesteps", &[], |x, _| times(x, 1e-3)),
     ("step_left_out", "plain.step.1.sample", &["plain.step.0.sample"], |_, from| Ok(from[0].clone())),
     // A timestep taken for an index where nothing refuses it.

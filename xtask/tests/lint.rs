@@ -105,6 +105,7 @@ fn record(checkpoint: &str, gate: Gate, off: f32, floor: f64) -> Record {
         memory: None,
         image: None,
         causes: Vec::new(),
+        facts: Vec::new(),
         injected: false,
     }
 }

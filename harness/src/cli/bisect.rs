@@ -1,4 +1,4 @@
-//! `cargo xtask bisect`: the first stage of a spec that is wrong by its own doing.
+//! `cargo xtask bisect`: the first faulty stage of a spec.
 //!
 //! A red run is followed by one with every golden injected, so that each stage works on golden inputs.
 
@@ -11,7 +11,6 @@ use thiserror::Error;
 
 use super::parity::{ParityError, SuiteRun};
 use super::{CliError, Project, setup};
-use crate::golden::FixtureSet;
 use crate::near::did_you_mean;
 use crate::report::{error_chain, finding, ladder};
 use crate::run::{Account, Finding, Folder, Out, Story, account, fresh_key};
@@ -60,8 +59,7 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
     setup::ensure(project)?;
     let free = run_once(project, arguments, &spec)?;
     let local = free.on_golden_inputs();
-    let fixtures = FixtureSet::open(&project.fixture_root(), &spec.fixtures).ok();
-    let found = free.finding(&spec, fixtures.as_ref()).unwrap_or(Finding::Right);
+    let found = free.finding(&spec).cloned().unwrap_or(Finding::Right);
     let colour = io::stdout().is_terminal();
     println!("free-running\n{}", ladder(&spec, &free, colour));
     if free.local.is_some() {

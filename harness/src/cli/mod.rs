@@ -74,9 +74,9 @@ enum Command {
     Parity(parity::Arguments),
     /// Tell a run from its folder: the newest, or another; for nextest, and for runs that were cut short
     Report(report::Arguments),
-    /// Find the first stage of a spec that is wrong by its own doing
+    /// Find the first faulty stage of a spec
     Bisect(bisect::Arguments),
-    /// Tell what kind of wrong the first wrong stage of each red spec is, or list the kinds
+    /// Show the first faulty stage of each red spec and its cause, or list the kinds of causes and facts
     Diagnose(diagnose::Arguments),
     /// Plant known faults, and count how many are caught, placed and explained
     FaultBench(fault_bench::Arguments),

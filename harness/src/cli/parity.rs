@@ -76,7 +76,7 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
         }
         .into());
     }
-    print!("{}", collected.ladders(&project.fixture_root(), false, io::stdout().is_terminal()));
+    print!("{}", collected.ladders(false, io::stdout().is_terminal()));
     if !status.success() {
         print!("{}", failures(&said));
     }
@@ -104,7 +104,7 @@ pub(super) fn collect(project: &Project, run: &Path, filter: Option<&str>) -> Co
 
 /// Writes the reports, and ends with where they are and the counts.
 pub(super) fn finish(project: &Project, run: &Path, collected: &Collected) -> Result<(), ParityError> {
-    write_reports(run, &project.fixture_root(), collected, project.suite_target())?;
+    write_reports(run, collected, project.suite_target())?;
     collected.environments().iter().for_each(|line| println!("{line}"));
     let shown = run.strip_prefix(project.root()).unwrap_or(run);
     println!("report.txt, junit.xml, trials.jsonl and every record: {}", shown.display());

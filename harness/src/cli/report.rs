@@ -50,7 +50,7 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
     if collected.is_empty() {
         return Err(RunsError::Empty { run }.into());
     }
-    say(&collected.ladders(&project.fixture_root(), false, io::stdout().is_terminal()));
+    say(&collected.ladders(false, io::stdout().is_terminal()));
     if arguments.failures {
         for (spec, fate) in &collected.specs {
             if let Fate::Ran(account) = fate {

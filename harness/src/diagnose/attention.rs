@@ -1,6 +1,6 @@
 //! Softmax at another temperature, or with another mask; scores without their mask.
 
-use super::residual::Prediction;
+use super::residual::rms;
 use super::scale::named;
 use super::scene::Pair;
 use super::{Found, Kind, Looked};
@@ -8,8 +8,8 @@ use crate::compare::number::Short;
 
 /// A score below this is that of a masked key.
 const MASKED: f64 = -1e4;
-/// Attention that is spread so evenly is not attention.
-const EVEN: f64 = 0.95;
+/// Scores that are not masked may be off by so many times the dtype's eps.
+const ROUNDING: f64 = 32.0;
 
 pub(super) fn look(looked: &Looked) -> Vec<Found> {
     let pair = &looked.pair;
@@ -17,7 +17,7 @@ pub(super) fn look(looked: &Looked) -> Vec<Found> {
         return Vec::new();
     }
     match Rows::of(pair) {
-        Some(rows) => mask(pair, &rows).or_else(|| temperature(looked, &rows)).or_else(|| even(pair, &rows)),
+        Some(rows) => mask(pair, &rows).or_else(|| temperature(looked, &rows)).or_else(|| even(pair)),
         None => fill(pair),
     }
     .into_iter()
@@ -46,22 +46,6 @@ impl Rows {
         };
         rows.iter().all(|row| probabilities(&pair.e[row.clone()])).then_some(())?;
         rows.iter().all(|row| probabilities(&pair.a[row.clone()])).then_some(Self { rows })
-    }
-
-    /// How evenly attention is spread: the entropy of the rows over that of an even spread, golden and actual.
-    fn evenness(&self, pair: &Pair) -> (f64, f64) {
-        let entropy = |values: &[f64]| -> f64 {
-            self.rows
-                .iter()
-                .map(|row| {
-                    let row = &values[row.clone()];
-                    -row.iter().filter(|p| **p > 0.0).map(|p| p * p.ln()).sum::<f64>()
-                        / (row.len() as f64).ln()
-                })
-                .sum::<f64>()
-                / self.rows.len() as f64
-        };
-        (entropy(&pair.e), entropy(&pair.a))
     }
 }
 
@@ -97,20 +81,14 @@ fn mask(pair: &Pair, rows: &Rows) -> Option<Found> {
     Some(Found::new(Kind::Mask, 1, residual, text))
 }
 
-/// Attention that is spread evenly, where the golden's is not.
-fn even(pair: &Pair, rows: &Rows) -> Option<Found> {
-    let (golden, actual) = rows.evenness(pair);
-    if pair.actual.width() < 3 || actual < EVEN || golden > 0.9 * actual {
+/// Attention that is spread evenly over all keys.
+fn even(pair: &Pair) -> Option<Found> {
+    let width = pair.actual.width();
+    if width < 3 {
         return None;
     }
-    let text = format!(
-        "attention spread nearly evenly over all keys: {:.0} % of the entropy that there can be, {:.0} % in the golden",
-        100.0 * actual,
-        100.0 * golden
-    );
-    let width = pair.actual.width() as f64;
-    let residual = pair.explained_rest(|_| Prediction::Value(1.0 / width));
-    let residual = residual.unwrap_or(pair.unexplained());
+    let residual = pair.explained(0, |_| 1.0 / width as f64)?;
+    let text = format!("attention spread evenly over all {width} keys");
     Some(Found::new(Kind::UniformAttention, 1, residual, text))
 }
 
@@ -170,19 +148,32 @@ fn fill(pair: &Pair) -> Option<Found> {
     let count = |of: &dyn Fn(usize) -> bool| (0..pair.e.len()).filter(|&index| of(index)).count();
     let missing = count(&|index| masked(pair.e[index]) && !masked(pair.a[index]));
     let added = count(&|index| !masked(pair.e[index]) && masked(pair.a[index]));
-    if missing + added == 0 {
+    // Without a mask in the golden, an infinity may as well be an overflow or the logarithm of nothing.
+    let infinite = (0..pair.a.len()).any(|index| pair.a[index] == f64::NEG_INFINITY);
+    if added > 0 && infinite && !pair.e.iter().any(|x| masked(*x)) {
         return None;
     }
-    let residual = pair.explained_rest(|index| match masked(pair.e[index]) || masked(pair.a[index]) {
-        true => Prediction::Silent,
-        false => Prediction::Value(pair.e[index]),
-    })?;
+    // With another mask on each side it is not known what the scores are that neither shows.
+    if (missing == 0) == (added == 0) {
+        return None;
+    }
+    // Beside the fill value any score looks right.
+    let open = || (0..pair.e.len()).filter(|&index| !masked(pair.e[index]) && !masked(pair.a[index]));
+    let off = rms(open().map(|index| pair.a[index] - pair.e[index]));
+    if off > ROUNDING * pair.bar.eps() * rms(open().map(|index| pair.e[index])) {
+        return None;
+    }
     let of = pair.e.len();
-    let text = match missing > 0 {
-        true => {
-            format!("the golden without its mask: {missing} of {of} scores are not masked; the others agree")
-        }
-        false => format!("the golden with a mask that it has not: {added} of {of} scores; the others agree"),
+    // Where the mask is missing the golden is what is predicted, from the actual.
+    let (residual, text) = match missing > 0 {
+        true => (
+            pair.mirrored(|index| if masked(pair.e[index]) { pair.e[index] } else { pair.a[index] })?,
+            format!("the golden without its mask: {missing} of {of} scores are not masked; the others agree"),
+        ),
+        false => (
+            pair.explained(0, |index| if masked(pair.a[index]) { pair.a[index] } else { pair.e[index] })?,
+            format!("the golden with a mask that it has not: {added} of {of} scores; the others agree"),
+        ),
     };
     Some(Found::new(Kind::Mask, 1, residual, text))
 }

@@ -1,9 +1,29 @@
-//! One explanation of a failing tensor, with what it leaves unexplained.
+//! What is told of a failing tensor: explanations, each with what it leaves unexplained, or facts.
 
 use serde::{Deserialize, Serialize};
 
-use super::Kind;
+use super::{FactKind, Kind};
 use crate::compare::number;
+
+/// What there is to tell of a failing tensor.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Diagnosis {
+    /// What the actual is, best explanation first, at most three.
+    pub causes: Vec<Cause>,
+    /// What can be seen where nothing explains the error, at most three.
+    pub facts: Vec<Fact>,
+}
+
+/// Something that can be seen in a failing tensor, and that predicts nothing: it is no cause.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fact {
+    /// Which kind of fact it is.
+    pub kind: FactKind,
+    /// The fact in words: `the first 6 of 12 indices of axis 1 agree`.
+    pub text: String,
+    /// How many elements were looked at, where it was not all of them.
+    pub sampled: Option<u64>,
+}
 
 /// An explanation that holds for the values: once it is undone, what is left is near the floor or the tolerance.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

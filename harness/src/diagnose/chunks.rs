@@ -42,7 +42,9 @@ fn swapped(pair: &Pair, ways: &dyn Fn(usize) -> Vec<usize>) -> Option<Found> {
         ways(axis).into_iter().find_map(|parts| {
             let sources = sources(pair, axis, parts)?;
             let (inner, part) = (row_major(shape)[axis], length / parts);
-            let residual = pair.explained(0, |index| {
+            // Each part that moved was chosen to fit, among all of them.
+            let choices = sources.iter().enumerate().filter(|(to, from)| to != *from).count();
+            let residual = pair.explained(choices, |index| {
                 let position = pair.positions[index];
                 let chunk = position / inner % length / part;
                 pair.expected.at(position - chunk * part * inner + sources[chunk] * part * inner)

@@ -1,26 +1,15 @@
 //! What no ordinary value can be: NaN and infinity, foreign memory, a constant.
 
+use super::facts::Seen;
 use super::field::row_major;
 use super::others::with;
-use super::residual::Prediction;
-use super::scene::{Pair, plain};
-use super::{Found, Kind, Looked, Residual};
+use super::scene::plain;
+use super::{FactKind, Looked};
 use crate::compare::number::Short;
 use crate::tensor::Dtype;
 
-pub(super) fn look(looked: &Looked) -> Vec<Found> {
+pub(super) fn non_finite(looked: &Looked) -> Seen {
     let pair = &looked.pair;
-    if pair.e.is_empty() || pair.bar.eps() == 0.0 {
-        return constant(pair).into_iter().collect();
-    }
-    non_finite(looked).or_else(|| subnormal(pair)).or_else(|| constant(pair)).into_iter().collect()
-}
-
-fn non_finite(looked: &Looked) -> Option<Found> {
-    let pair = &looked.pair;
-    if !pair.same_shape() {
-        return None;
-    }
     let wrong = |index: usize| !pair.a[index].is_finite() && pair.e[index].is_finite();
     let first = (0..pair.a.len()).find(|&index| wrong(index))?;
     let (total, nan) = (0..pair.a.len())
@@ -49,23 +38,18 @@ fn non_finite(looked: &Looked) -> Option<Found> {
         n => format!("in {n} of {all} rows ({}, …)", shown.join(", ")),
     };
     let why = likely(looked, &rows, nan < total);
-    let rest = pair.explained_rest(|index| match pair.a[index].is_finite() {
-        true => Prediction::Value(pair.e[index]),
-        false => Prediction::Silent,
-    });
-    let agrees = if rest.is_some() { "; the rest agrees" } else { "" };
+    let agrees = if pair.agrees_where(|index| pair.a[index].is_finite()) { "; the rest agrees" } else { "" };
     let text =
         format!("{what} in {total} of {} elements, first at {at:?}, {which}{agrees}{why}", pair.a.len());
-    let residual = rest.unwrap_or(pair.unexplained());
-    Some(Found::new(Kind::NonFinite, 1, residual, text))
+    Some((FactKind::NonFinite, text))
 }
 
-/// What makes such rows, as far as the golden and the tensor before can tell.
+/// What the golden and the tensor before have in such rows that can make them.
 fn likely(looked: &Looked, rows: &[usize], infinite: bool) -> String {
     let pair = &looked.pair;
     let absmax = pair.e.iter().filter(|x| plain(**x)).fold(0f64, |most, x| most.max(x.abs()));
     if infinite && absmax > 0.25 * 65504.0 && pair.actual.dtype() == Dtype::Float16 {
-        return format!(": float16 ends at 65504, and the golden has {}", Short(absmax));
+        return format!("; float16 ends at 65504, and the golden has {}", Short(absmax));
     }
     let before = looked.inputs(1).next();
     let width = pair.actual.width();
@@ -75,13 +59,13 @@ fn likely(looked: &Looked, rows: &[usize], infinite: bool) -> String {
             let every =
                 |of: &dyn Fn(f64) -> bool| rows.iter().take(16).all(|&r| row(r).all(|at| of(field.at(at))));
             if every(&|x| x < -1e4) {
-                return Some(format!(": these rows of `{}` are masked whole", other.name));
+                return Some(format!("; these rows of `{}` are masked whole", other.name));
             }
             let constant =
                 rows.iter().take(16).all(|&r| row(r).all(|at| field.at(at) == field.at(r * width)));
             constant.then(|| {
                 format!(
-                    ": these rows of `{}` are constant, where a norm without an eps divides by zero",
+                    "; these rows of `{}` are constant, where a norm without an eps divides by zero",
                     other.name
                 )
             })
@@ -91,33 +75,30 @@ fn likely(looked: &Looked, rows: &[usize], infinite: bool) -> String {
 }
 
 /// Numbers that are subnormal, where the golden has ordinary ones.
-fn subnormal(pair: &Pair) -> Option<Found> {
+pub(super) fn subnormal(looked: &Looked) -> Seen {
+    let pair = &looked.pair;
     let least = match pair.actual.dtype() {
-        Dtype::Float16 => 6.1e-5,
+        Dtype::Float16 => return None,
         Dtype::Float64 => f64::MIN_POSITIVE,
         _ => f64::from(f32::MIN_POSITIVE),
     };
     let strange = |x: f64| x != 0.0 && x.abs() < least;
     // The tail of a softmax is tiny on both sides.
     let wrong = |index: &usize| strange(pair.a[*index]) && pair.e[*index].abs() > 1e-30;
-    let actual = (0..pair.a.len()).filter(wrong).count();
-    if pair.actual.dtype() == Dtype::Float16
-        || !pair.same_shape()
-        || actual == 0
-        || actual * 64 < pair.a.len()
-    {
+    let count = (0..pair.a.len()).filter(wrong).count();
+    if count == 0 || count * 64 < pair.a.len() {
         return None;
     }
     let first = pair.a[(0..pair.a.len()).find(wrong)?];
     let text = format!(
-        "not computed: {actual} of {} elements are like {first:e}, as memory past the end of an array is",
+        "{count} of {} elements are subnormal, like {first:e}, where the golden has ordinary numbers",
         pair.a.len()
     );
-    let residual = pair.unexplained();
-    Some(Found::new(Kind::Subnormal, 1, residual, text))
+    Some((FactKind::Subnormal, text))
 }
 
-fn constant(pair: &Pair) -> Option<Found> {
+pub(super) fn constant(looked: &Looked) -> Seen {
+    let pair = &looked.pair;
     let spread = |values: &[f64]| {
         let (low, high) = values
             .iter()
@@ -129,14 +110,12 @@ fn constant(pair: &Pair) -> Option<Found> {
     // What rounding may have left of a constant.
     let rounding = 4.0 * pair.bar.eps() * first.abs();
     let is_constant = actual <= rounding && golden > 100.0 * rounding && golden.is_finite();
-    // An even spread of attention is told as that.
-    let even = (first * pair.actual.width() as f64 - 1.0).abs() < 0.01;
-    if pair.a.len() < 4 || !is_constant || even {
+    if pair.a.len() < 4 || !is_constant {
         return None;
     }
     let text = match first {
         0.0 => "zero throughout".to_owned(),
         value => format!("{} throughout", Short(value)),
     };
-    Some(Found::new(Kind::Constant, 1, Residual { rms: actual, part: 1.0, used: f64::INFINITY }, text))
+    Some((FactKind::Constant, text))
 }

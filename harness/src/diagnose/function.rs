@@ -2,7 +2,7 @@
 
 use super::others::with;
 use super::scene::{Other, Pair};
-use super::{Found, Kind, Looked, Residual};
+use super::{Explained, Found, Kind, Looked};
 
 /// So many tensors of the same shape before are tried as the input.
 const INPUTS: usize = 5;
@@ -104,7 +104,7 @@ fn halves(looked: &Looked) -> Option<Found> {
 /// Finds out whether the golden is `activation(gate) * up`, and if so, what else of them the actual is.
 fn product(pair: &Pair, gate: &[f64], up: &[f64], gate_name: &str, up_name: &str) -> Option<Found> {
     let (right, function) = golden(pair, |f, index| f(gate[index]) * up[index])?;
-    let told = |kind, residual: Residual, text| Some(Found::new(kind, 1, residual, text));
+    let told = |kind, residual: Explained, text| Some(Found::new(kind, 1, residual, text));
     if let Some(residual) = pair.explained(0, |index| function(up[index]) * gate[index]) {
         let text = format!(
             "{right} of {up_name} times {gate_name}, where the golden has {right} of {gate_name} times {up_name}"
@@ -135,7 +135,7 @@ fn best<'f>(
     pair: &Pair,
     candidates: impl Iterator<Item = &'f Function>,
     of: impl Fn(fn(f64) -> f64, usize) -> f64,
-) -> Option<(&'static str, Residual)> {
+) -> Option<(&'static str, Explained)> {
     let explained =
         candidates.filter_map(|&(name, f)| Some((name, pair.explained(0, |index| of(f, index))?)));
     explained.min_by(|x, y| x.1.rms.total_cmp(&y.1.rms))

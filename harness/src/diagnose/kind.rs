@@ -1,20 +1,24 @@
-//! The causes that can be told from values: one word each, what it means and what to look at next.
+//! What can be told from values, causes and facts: one word each, what it means and what to look at next.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 macro_rules! kinds {
-    ($($(#[doc = $doc:literal])+ $variant:ident $name:literal $about:literal $next:literal;)+) => {
-        /// What kind of wrong a failing tensor is.
+    (
+        $(#[doc = $about_all:literal])+
+        $enum:ident:
+        $($(#[doc = $doc:literal])+ $variant:ident $name:literal $about:literal $next:literal;)+
+    ) => {
+        $(#[doc = $about_all])+
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
-        pub enum Kind {
+        pub enum $enum {
             $($(#[doc = $doc])+ $variant,)+
         }
 
-        impl Kind {
-            /// Every kind, in the order of the families.
+        impl $enum {
+            /// Every kind.
             pub const ALL: &[Self] = &[$(Self::$variant,)+];
 
             /// The word, as records and messages have it.
@@ -38,10 +42,18 @@ macro_rules! kinds {
                 }
             }
         }
+
+        impl fmt::Display for $enum {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.name())
+            }
+        }
     };
 }
 
 kinds! {
+    /// What kind of wrong a failing tensor is. Each predicts the actual, so that what it leaves of the error is known.
+    Kind:
     /// The golden with its axes in another order.
     AxesPermuted "axes_permuted"
         "the golden with its axes in another order, such as NCHW for NHWC; also where the shapes are equal"
@@ -95,10 +107,6 @@ kinds! {
     RopePosition "rope_position"
         "rotary angles of other positions, by a constant"
         "the offset of the cache; positions that start at one; padding that counts as positions";
-    /// An error that grows along the positions.
-    GrowsWithPosition "grows_with_position"
-        "right at the first positions, and the further from it the later the position"
-        "position ids, rotary frequencies, relative positions; what accumulates from token to token";
     /// The opposite sign.
     Sign "sign"
         "the golden with the opposite sign"
@@ -188,32 +196,44 @@ kinds! {
     Crossed "crossed"
         "another checkpoint's golden altogether: names or weights are crossed"
         "the names of the two taps; q for k, image for text, one layer's weights for another's";
-    /// Right statistics, no correlation.
-    Uncorrelated "uncorrelated"
-        "the golden's mean and spread, but no correlation with it: drawn from another generator, or dropout is on"
-        "noise that is drawn here: export it and take it as an input; `training_mode(false)`";
-    /// Constant where the golden is not.
-    Constant "constant"
-        "constant, or all zero, where the golden is not"
-        "weights that were not loaded, a scale of zero, a mask over everything, scale and shift exchanged";
+}
+
+kinds! {
+    /// What can be seen in a failing tensor and predicts nothing. A fact is no cause.
+    FactKind:
     /// NaN or infinity.
     NonFinite "non_finite"
         "NaN or infinity where the golden has none"
         "the first rows that have it: overflow of a narrow dtype, a row that is masked whole, a division by zero";
     /// Subnormal numbers that look like foreign memory.
     Subnormal "subnormal"
-        "tiny numbers that no computation gives, like 1.4e-45, where the golden has none: read out of bounds"
-        "indices past the end, which MLX does not check; a timestep used as an index";
+        "tiny numbers that no computation gives, like 1.4e-45, where the golden has none"
+        "reads out of bounds: indices past the end, which MLX does not check; a timestep used as an index";
+    /// Constant where the golden is not.
+    Constant "constant"
+        "constant, or all zero, where the golden is not"
+        "weights that were not loaded, a scale of zero, a mask over everything, scale and shift exchanged";
+    /// A part of the tensor is right.
+    PartAgrees "part_agrees"
+        "a part of the tensor agrees with the golden, such as the first rows or all elements but one"
+        "what is done to the other part alone: another stream, padding, the last batch, a loop that ends too early";
+    /// An error that grows along the positions.
+    GrowsWithPosition "grows_with_position"
+        "right at the first positions, and the further from the golden the later the position"
+        "position ids, rotary frequencies, relative positions; what accumulates from token to token";
     /// Another quantisation geometry.
     Quantisation "quantisation"
-        "weights or values on a grid of other bits or groups than the golden's"
+        "values on a grid of other bits or groups than the golden's"
         "`bits` and `group_size` of the layer against those that the weights were packed with";
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
+    /// Numbers of a narrower format.
+    NarrowFormat "narrow_format"
+        "every element is a number of a narrower format than the dtype, and the golden's are not"
+        "dtypes on the way: weights loaded in half precision, a norm or softmax that the reference does in float32";
+    /// No correlation with the golden.
+    Uncorrelated "uncorrelated"
+        "no correlation with the golden"
+        "weights that were never loaded; rows of another stream; noise that is drawn here: export it and take it as an \
+         input; `training_mode(false)`";
 }
 
 #[cfg(test)]
@@ -223,6 +243,9 @@ mod tests {
     #[test]
     fn words_are_those_of_records() {
         for kind in Kind::ALL {
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
+        }
+        for kind in FactKind::ALL {
             assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
         }
     }

@@ -25,7 +25,7 @@ impl Map {
         place.unsigned_abs()
     }
 
-    fn explains(&self, pair: &Pair) -> Option<super::Residual> {
+    fn explains(&self, pair: &Pair) -> Option<super::Explained> {
         pair.explained(0, |index| pair.expected.at(self.source(pair.positions[index])))
     }
 }

@@ -89,7 +89,7 @@ impl<'a> Grid<'a> {
         let outputs = spread(width, MOST_PRODUCTS / inputs / rows.len());
         let positions =
             rows.iter().flat_map(|row| outputs.iter().map(move |out| row * width + out)).collect();
-        let tensor = looked.scene.others.tensor(input)?;
+        let tensor = looked.tensor(input)?;
         let view = tensor.view();
         let field = Field::new(&view);
         let x = rows
@@ -102,7 +102,7 @@ impl<'a> Grid<'a> {
 
     /// The layer with that weight, and with the bias that makes it the golden on average.
     fn layer(&self, looked: &Looked, weight: &Other) -> Option<Layer> {
-        let tensor = looked.scene.others.tensor(weight)?;
+        let tensor = looked.tensor(weight)?;
         let view = tensor.view();
         let field = Field::new(&view);
         let row =

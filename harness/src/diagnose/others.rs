@@ -177,6 +177,6 @@ fn elements(other: &Other) -> usize {
 
 /// Does something with the values of another tensor.
 pub(super) fn with<T>(looked: &Looked, other: &Other, work: impl FnOnce(&Field) -> Option<T>) -> Option<T> {
-    let tensor = looked.scene.others.tensor(other)?;
+    let tensor = looked.tensor(other)?;
     work(&Field::new(&tensor.view()))
 }

@@ -1,10 +1,12 @@
 //! Values cut off at a bound, and values rounded to a narrower format.
 
+use super::facts::Seen;
 use super::linear::{ROUNDINGS, cut};
 use super::scene::{Pair, plain};
-use super::{Found, Kind, Looked};
+use super::{FactKind, Found, Kind, Looked};
 use crate::compare::number::Short;
-use crate::tensor::Dtype;
+use crate::tensor::{Dtype, nearest_bf16};
+use half::f16;
 
 pub(super) fn look(looked: &Looked) -> Vec<Found> {
     let pair = &looked.pair;
@@ -25,10 +27,16 @@ fn clamped(pair: &Pair) -> Option<Found> {
     let (cut_low, cut_high) = (low > low_e + margin, high < high_e - margin);
     // A bound is where several elements pile up.
     let at = |bound: f64| pair.a.iter().filter(|x| (**x - bound).abs() <= margin).count();
-    if !(cut_low && at(low) >= 2 || cut_high && at(high) >= 2) || low >= high {
+    if !(cut_low && at(low) >= 2 || cut_high && at(high) >= 2) || high - low <= 2.0 * margin {
         return None;
     }
-    let residual = pair.explained(0, |index| pair.e[index].clamp(low, high))?;
+    // A bound on each side, and nothing between them, would be a mere constant.
+    let between = pair.e.iter().filter(|x| **x > low && **x < high).count();
+    let choices = usize::from(cut_low) + usize::from(cut_high);
+    if between < 3 * choices {
+        return None;
+    }
+    let residual = pair.explained(choices, |index| pair.e[index].clamp(low, high))?;
     let text = match (cut_low, cut_high) {
         (true, true) => format!("the golden cut off below {} and above {}", Short(low), Short(high)),
         (true, false) => format!("the golden cut off below {}", Short(low)),
@@ -57,12 +65,38 @@ fn narrow(x: f64, fraction: i32, least: i32, most: f64) -> f64 {
     ((x / step).round_ties_even() * step).clamp(-most, most)
 }
 
+/// Whether all of the values are numbers that `round` leaves as they are.
+fn are(values: &[f64], round: fn(f64) -> f64) -> bool {
+    values.iter().filter(|x| plain(**x)).all(|x| (round(*x) - x).abs() <= 1e-7 * x.abs())
+}
+
+/// Narrowest first.
+const FORMATS: &[Format] = &[
+    ("float8 (e5m2)", |x| narrow(x, 2, -14, 57344.0)),
+    ("float8 (e4m3)", |x| narrow(x, 3, -6, 448.0)),
+    ("bfloat16", |x| nearest_bf16(x).to_f64()),
+    ("float16", |x| f16::from_f64(x).to_f64()),
+];
+
+/// Every element is a number of a narrower format, and the golden's are not.
+pub(super) fn narrow_format(looked: &Looked) -> Seen {
+    let pair = &looked.pair;
+    if !matches!(pair.expected.dtype(), Dtype::Float32 | Dtype::Float64) || pair.actual.len() < 16 {
+        return None;
+    }
+    // Zeros, ones and other whole numbers are of every format.
+    let is_whole = pair.a.iter().all(|x| x.fract() == 0.0);
+    let format = FORMATS.iter().find(|(_, round)| are(&pair.a, *round))?;
+    let of_both = are(&pair.e, format.1);
+    (!is_whole && !of_both).then(|| {
+        let text = format!("every element is a {} number, and the golden's are not", format.0);
+        (FactKind::NarrowFormat, text)
+    })
+}
+
 /// The actual's elements are numbers of a narrower format than its dtype, near the golden's.
 fn rounded(pair: &Pair) -> Option<Found> {
     let own = pair.expected.dtype();
-    let are = |values: &[f64], round: fn(f64) -> f64| {
-        values.iter().filter(|x| plain(**x)).all(|x| (round(*x) - x).abs() <= 1e-7 * x.abs())
-    };
     // The narrowest format that has all of the actual, and not all of the golden. Float16 and TF32 share their numbers.
     let wide = matches!(own, Dtype::Float32 | Dtype::Float64);
     let narrower = NARROW.iter().rev().chain(ROUNDINGS.iter().rev().filter(|_| wide));

@@ -1,7 +1,8 @@
 //! Values on a grid: the geometry of a quantisation, read off the values themselves.
 
+use super::facts::Seen;
 use super::field::Field;
-use super::{Found, Kind, Looked};
+use super::{FactKind, Looked};
 
 /// What MLX quantises with.
 const GROUPS: [usize; 4] = [128, 64, 32, 16];
@@ -15,24 +16,18 @@ struct Geometry {
     group: usize,
 }
 
-/// Told when both sides are grids of another geometry each, or when only the actual is one.
-pub(super) fn look(looked: &Looked) -> Vec<Found> {
+/// Both sides are grids, of another geometry each. What was rounded to another grid is lost, so nothing is predicted.
+pub(super) fn other_grid(looked: &Looked) -> Seen {
     let pair = &looked.pair;
-    if pair.expected.shape() != pair.actual.shape() || pair.bar.eps() == 0.0 || pair.actual.len() < 512 {
-        return Vec::new();
+    if pair.bar.eps() == 0.0 || pair.actual.len() < 512 {
+        return None;
     }
-    let Some(actual) = geometry(&pair.actual) else { return Vec::new() };
+    let (actual, golden) = (geometry(&pair.actual)?, geometry(&pair.expected)?);
     let words = |found: Geometry| format!("{} bits in groups of {}", found.bits, found.group);
-    let text = match geometry(&pair.expected) {
-        Some(golden) if golden == actual => return Vec::new(),
-        Some(golden) => {
-            format!("on a grid of {}, where the golden is on one of {}", words(actual), words(golden))
-        }
-        None => return Vec::new(),
-    };
-    // The grids are told, and nothing is undone: what is on another grid is lost.
-    let residual = pair.unexplained();
-    vec![Found::new(Kind::Quantisation, 1, residual, text)]
+    (golden != actual).then(|| {
+        let text = format!("on a grid of {}, where the golden is on one of {}", words(actual), words(golden));
+        (FactKind::Quantisation, text)
+    })
 }
 
 /// The largest group and the fewest bits for which every group has few enough values, evenly spaced.

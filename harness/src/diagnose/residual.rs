@@ -1,4 +1,8 @@
 //! When an explanation holds: what it leaves is near the floor or the tolerance, and little of what was to be explained.
+//!
+//! Only this module makes an [`Explained`], and a cause cannot be told without one.
+
+use std::ops::Deref;
 
 use super::cause::Residual;
 use super::scene::{Pair, plain};
@@ -7,6 +11,8 @@ use crate::tensor::Dtype;
 
 /// An explanation may leave at most this part of the error.
 const PART: f64 = 0.2;
+/// So many wrong elements an explanation must account for, and as many for each choice that was made to fit them.
+const EVIDENCE: usize = 3;
 /// Multiples of the floor that rounding may come to, where the gate is not a noise gate.
 const K: f64 = 8.0;
 /// How much of the gate an explanation may use.
@@ -103,15 +109,55 @@ impl Bar {
     }
 }
 
+/// What is left of the error under a prediction that holds: proof that there is one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Explained(Residual);
+
+impl Explained {
+    /// Of two measurements of the same explanation, the one that leaves more.
+    fn worse(self, other: Self) -> Self {
+        if other.part > self.part { other } else { self }
+    }
+}
+
+impl Deref for Explained {
+    type Target = Residual;
+
+    fn deref(&self) -> &Residual {
+        &self.0
+    }
+}
+
 #[derive(Default)]
 struct Sums {
     count: usize,
     squares: f64,
     predicted: f64,
     errors: f64,
+    /// Elements that are further from the golden than rounding goes.
+    wrong: usize,
+    /// Of these, the ones that are not numbers, or fill values, on one side only.
+    rescued: usize,
+    actual_squares: f64,
     max: f64,
     absmax: f64,
     outside: f64,
+}
+
+impl Sums {
+    fn add(&mut self, other: &Self) {
+        self.count += other.count;
+        self.squares += other.squares;
+        self.predicted += other.predicted;
+        self.max = self.max.max(other.max);
+        self.absmax = self.absmax.max(other.absmax);
+        self.outside = self.outside.max(other.outside);
+    }
+
+    /// Root mean square of the actual: what is left when nothing at all is predicted.
+    fn size(&self) -> f64 {
+        (self.actual_squares / self.count.max(1) as f64).sqrt()
+    }
 }
 
 /// What a candidate predicts at one sampled element.
@@ -124,26 +170,47 @@ pub(super) enum Prediction {
 
 impl Pair<'_> {
     /// What is left of the error if the actual is what `predict` says at each sampled index; `None` when that does not
-    /// explain it. `parameters` were fitted to the same data.
-    pub(super) fn explained(&self, parameters: usize, predict: impl Fn(usize) -> f64) -> Option<Residual> {
-        self.explained_where(parameters, |index| Prediction::Value(predict(index)))
+    /// explain it. `choices` is how many numbers or places were fitted to the same data.
+    pub(super) fn explained(&self, choices: usize, predict: impl Fn(usize) -> f64) -> Option<Explained> {
+        self.explained_where(choices, |index| Prediction::Value(predict(index)))
     }
 
-    /// The same for so few elements that only a candidate without any freedom may be tried.
-    pub(super) fn explained_few(&self, predict: impl Fn(usize) -> f64) -> Option<Residual> {
-        let sums = self.sum(0..self.positions.len(), &|index| Prediction::Value(predict(index)))?;
-        self.judged(&sums, 0)
+    /// The same for a prediction that scales the golden. `undo` divides the actual by it, which has to give the golden:
+    /// beside a golden that was scaled down, anything small looks explained.
+    pub(super) fn explained_both(
+        &self,
+        choices: usize,
+        predict: impl Fn(usize) -> f64,
+        undo: impl Fn(usize) -> f64,
+    ) -> Option<Explained> {
+        let there = self.explained(choices, predict)?;
+        let back = self.mirrored_pair().explained(choices, undo)?;
+        Some(there.worse(back))
     }
 
-    /// The same for a candidate that is silent on some elements; it must speak of at least half of them.
+    /// The same for two elements, where only a prediction without any freedom may be tried.
+    pub(super) fn explained_few(
+        &self,
+        predict: impl Fn(usize) -> f64,
+        undo: impl Fn(usize) -> f64,
+    ) -> Option<Explained> {
+        let few = |pair: &Pair, of: &dyn Fn(usize) -> f64| {
+            let sums = pair.sum(0..pair.positions.len(), &|index| Prediction::Value(of(index)))?;
+            pair.judged(&sums, 0, pair.positions.len())
+        };
+        Some(few(self, &predict)?.worse(few(&self.mirrored_pair(), &undo)?))
+    }
+
+    /// The same as [`Pair::explained`] for a candidate that is silent on some elements; it must speak of at least half of
+    /// them.
     pub(super) fn explained_where(
         &self,
-        parameters: usize,
+        choices: usize,
         predict: impl Fn(usize) -> Prediction,
-    ) -> Option<Residual> {
+    ) -> Option<Explained> {
         let count = self.positions.len();
-        // Many more elements than parameters, or anything could be explained.
-        if count < 3 || count < 3 * parameters {
+        // Many more elements than choices, or anything could be explained.
+        if count < 3 || count < EVIDENCE * choices || self.budget.is_spent() {
             return None;
         }
         if count > PROBES * 8 {
@@ -158,49 +225,65 @@ impl Pair<'_> {
         if sums.count * 2 < count || sums.count < 3 {
             return None;
         }
-        self.judged(&sums, parameters)
+        self.judged(&sums, choices, EVIDENCE * choices.max(1))
     }
 
-    fn judged(&self, sums: &Sums, parameters: usize) -> Option<Residual> {
-        let freedom = (sums.count - parameters.min(sums.count.saturating_sub(1))) as f64;
+    /// Holds what is left against the bar. At least `evidence` elements must have been wrong: one wrong element is
+    /// explained by any choice among as many others.
+    fn judged(&self, sums: &Sums, choices: usize, evidence: usize) -> Option<Explained> {
+        let freedom = (sums.count - choices.min(sums.count.saturating_sub(1))) as f64;
         let (left, error) = ((sums.squares / freedom).sqrt(), (sums.errors / sums.count as f64).sqrt());
-        // Without a common shape there is no error that was to be explained: all of the tensor is.
-        let error = match self.same_shape() {
+        // Without a common shape there is no error that was to be explained: all of the tensor is. So it is where one
+        // side alone has no number.
+        let error = match self.same_shape() && sums.rescued == 0 {
             true => error,
-            false => rms(self.a.iter().copied().filter(|x| plain(*x))),
+            false => error.max(rms(self.a.iter().copied().filter(|x| plain(*x)))),
         };
-        let part = if left == 0.0 { 0.0 } else { left / error };
+        // Beside a large golden a small actual is explained by nothing at all; that is no explanation.
+        let to_explain = error.min(sums.size());
+        let part = if left == 0.0 { 0.0 } else { left / to_explain };
         let used = self.bar.used(sums);
+        let wrong = if self.same_shape() { sums.wrong } else { sums.count };
         // Where there is no error there is nothing to explain.
-        (error > 0.0 && used <= SLACK && part <= PART).then_some(Residual { rms: left, part, used })
-    }
-
-    /// What is left when something is told of the actual and nothing is undone.
-    pub(super) fn unexplained(&self) -> Residual {
-        Residual { rms: self.bar.error_rms, part: 1.0, used: f64::INFINITY }
+        let holds = error > 0.0 && used <= SLACK && part <= PART && wrong >= evidence;
+        holds.then_some(Explained(Residual { rms: left, part, used }))
     }
 
     /// What is left when the golden is what `predict` makes of the actual: for faults that lose something, which can only be
     /// undone the other way round.
-    pub(super) fn mirrored(&self, predict: impl Fn(usize) -> f64) -> Option<Residual> {
+    pub(super) fn mirrored(&self, predict: impl Fn(usize) -> f64) -> Option<Explained> {
         self.mirrored_pair().explained(0, predict)
     }
 
-    /// What is left where a fault leaves the golden as it is; the elements it touches are silent, and all of the error.
-    pub(super) fn explained_rest(&self, predict: impl Fn(usize) -> Prediction) -> Option<Residual> {
-        let sums = self.sum(0..self.positions.len(), &predict)?;
-        if sums.count < 4 {
-            return None;
+    /// Whether golden and actual agree at the sampled indices that `look_at` picks; there must be some.
+    pub(super) fn agrees_where(&self, look_at: impl Fn(usize) -> bool) -> bool {
+        let predict = |index: usize| match look_at(index) {
+            true => Prediction::Value(self.e[index]),
+            false => Prediction::Silent,
+        };
+        let sums = self.sum(0..self.positions.len(), &predict);
+        sums.is_some_and(|sums| sums.count > 0 && self.bar.used(&sums) <= SLACK)
+    }
+
+    /// Which groups of the sample agree by themselves; `ids` has the group of each sampled index. Nothing where the sample
+    /// has no element of some group.
+    pub(super) fn agreeing(&self, ids: &[u32], groups: usize) -> Option<Vec<bool>> {
+        let mut sums: Vec<Sums> = (0..groups).map(|_| Sums::default()).collect();
+        let (mut alike, mut seen) = (vec![true; groups], vec![false; groups]);
+        for (index, &id) in ids.iter().enumerate() {
+            seen[id as usize] = true;
+            match self.sum([index].into_iter(), &|index| Prediction::Value(self.e[index])) {
+                Some(one) => sums[id as usize].add(&one),
+                None => alike[id as usize] = false,
+            }
         }
-        let left = (sums.squares / sums.count as f64).sqrt();
-        let used = self.bar.used(&sums);
-        let part = if self.bar.error_rms > 0.0 { left / self.bar.error_rms } else { 0.0 };
-        (used <= SLACK).then_some(Residual { rms: left, part: part.min(1.0), used })
+        let agrees = sums.iter().zip(alike).map(|(sums, alike)| alike && self.bar.used(sums) <= SLACK);
+        seen.iter().all(|seen| *seen).then(|| agrees.collect())
     }
 
     /// What is left when the actual is the golden rounded by `round`: mostly nothing, and one step of the narrower format
     /// where the golden, being a little off itself, lies next to a boundary.
-    pub(super) fn rounded(&self, round: impl Fn(usize, f64) -> f64) -> Option<Residual> {
+    pub(super) fn rounded(&self, round: impl Fn(usize, f64) -> f64) -> Option<Explained> {
         let near = |index: usize| {
             let (expected, actual) = (self.e[index], self.a[index]);
             let margin = 8.0 * self.bar.typical();
@@ -220,8 +303,9 @@ impl Pair<'_> {
         indices: impl Iterator<Item = usize>,
         predict: &impl Fn(usize) -> Prediction,
     ) -> Option<Sums> {
-        let mut sums = Sums::default();
+        let (mut sums, typical, mut looked_at) = (Sums::default(), self.bar.typical(), 0);
         for index in indices {
+            looked_at += 1;
             let Prediction::Value(predicted) = predict(index) else { continue };
             let actual = self.a[index];
             if !plain(predicted) || !plain(actual) {
@@ -230,6 +314,9 @@ impl Pair<'_> {
                 let both_fill =
                     predicted.abs() >= 1e30 && actual.abs() >= 1e30 && predicted.signum() == actual.signum();
                 if alike || both_fill {
+                    let rescued = self.e.get(index).is_some_and(|&expected| plain(expected));
+                    sums.rescued += usize::from(rescued);
+                    sums.wrong += usize::from(rescued);
                     continue;
                 }
                 return None;
@@ -238,16 +325,18 @@ impl Pair<'_> {
             sums.count += 1;
             sums.squares += distance * distance;
             sums.predicted += predicted * predicted;
-            if let Some(&expected) = self.e.get(index)
-                && plain(expected)
-            {
-                sums.errors += (actual - expected).powi(2);
+            sums.actual_squares += actual * actual;
+            if let Some(&expected) = self.e.get(index) {
+                let plain = plain(expected);
+                sums.errors += if plain { (actual - expected).powi(2) } else { 0.0 };
+                sums.rescued += usize::from(!plain);
+                sums.wrong += usize::from(!plain || (actual - expected).abs() > typical);
             }
             sums.max = sums.max.max(distance);
             sums.absmax = sums.absmax.max(predicted.abs());
             sums.outside = sums.outside.max(self.bar.element(predicted, distance));
         }
-        Some(sums)
+        self.budget.spend(looked_at).then_some(sums)
     }
 }
 

@@ -14,7 +14,7 @@ use crate::compare::number::Short;
 /// Positions that a sequence may begin at.
 const MOST_POSITIONS: u32 = 1 << 14;
 /// Rows that angles are averaged over.
-const ROWS: usize = 512;
+const ROWS: usize = 128;
 
 pub(super) fn look(looked: &Looked) -> Vec<Found> {
     let pair = &looked.pair;

@@ -16,7 +16,7 @@ pub(super) fn inputs<'l>(looked: &'l Looked) -> impl Iterator<Item = (String, Te
     let shape = looked.scene.expected.shape();
     let len = looked.scene.expected.len();
     let single = others.before().iter().filter(move |other| other.len() == len).take(INPUTS);
-    let single = single.filter_map(move |other| Some((other.name.clone(), others.tensor(other)?)));
+    let single = single.filter_map(move |other| Some((other.name.clone(), looked.tensor(other)?)));
     let near: Vec<&Other> =
         others.before().iter().filter(|other| other.shape.len() == shape.len()).take(INPUTS * 2).collect();
     let pairs: Vec<(&Other, &Other)> = near
@@ -35,7 +35,7 @@ pub(super) fn inputs<'l>(looked: &'l Looked) -> impl Iterator<Item = (String, Te
         let same_but = |axis: usize| (0..shape.len()).all(|at| at == axis || one.shape[at] == two.shape[at]);
         let axis = (0..shape.len())
             .find(|&axis| same_but(axis) && one.shape[axis] + two.shape[axis] == shape[axis])?;
-        let tensor = concatenated(&others.tensor(one)?, &others.tensor(two)?, axis)?;
+        let tensor = concatenated(&looked.tensor(one)?, &looked.tensor(two)?, axis)?;
         Some((format!("{}` and `{}", one.name, two.name), tensor))
     });
     single.chain(joined)

@@ -68,10 +68,14 @@ fn factor(looked: &Looked, sums: &Sums) -> Option<Found> {
         return None;
     }
     let named = named(factor, pair.bar.eps(), &looked.lengths());
+    if named.is_none() && !is_deliberate(factor) {
+        return None;
+    }
+    let (predict, undo) = (|index: usize| factor * pair.e[index], |index: usize| pair.a[index] / factor);
     // Of two elements a factor is told only if it is one that people use.
     let residual = match (pair.actual.len(), &named) {
-        (2, Some(_)) => pair.explained_few(|index| factor * pair.e[index])?,
-        _ => pair.explained(1, |index| factor * pair.e[index])?,
+        (2, Some(_)) => pair.explained_few(predict, undo)?,
+        _ => pair.explained_both(1, predict, undo)?,
     };
     let text = format!(
         "the golden times {}{}",
@@ -79,6 +83,11 @@ fn factor(looked: &Looked, sums: &Sums) -> Option<Found> {
         named.map(|name| format!(" ({name})")).unwrap_or_default()
     );
     Some(Found::new(Kind::Factor, 1, residual, text))
+}
+
+/// Whether anybody would scale by that: an eps, a sum in another order or a narrower format come to a factor near one, too.
+pub(super) fn is_deliberate(factor: f64) -> bool {
+    (factor.abs() - 1.0).abs() >= 1e-3
 }
 
 fn offset(pair: &Pair, sums: &Sums) -> Option<Found> {
@@ -92,10 +101,12 @@ fn affine(looked: &Looked, sums: &Sums) -> Option<Found> {
     let variance = sums.ee - sums.e * sums.e / sums.n;
     let factor = (sums.ea - sums.e * sums.a / sums.n) / variance;
     let offset = (sums.a - factor * sums.e) / sums.n;
-    if !factor.is_finite() || factor == 0.0 {
+    if !factor.is_finite() || !is_deliberate(factor) || factor == 0.0 {
         return None;
     }
-    let residual = pair.explained(2, |index| factor * pair.e[index] + offset)?;
+    let (predict, undo) =
+        (|index: usize| factor * pair.e[index] + offset, |index: usize| (pair.a[index] - offset) / factor);
+    let residual = pair.explained_both(2, predict, undo)?;
     let named =
         named(factor, pair.bar.eps(), &looked.lengths()).map(|name| format!(" ({name})")).unwrap_or_default();
     let text = format!("the golden times {}{named} plus {}", Short(factor), Short(offset));

@@ -1,12 +1,16 @@
 //! What there is to explain, and what it can be explained with.
 
+use super::budget::Budget;
 use super::field::Field;
 use super::residual::Bar;
 use crate::compare::Rule;
 use crate::tensor::{Dtype, Tensor, TensorView};
 
-/// Most positions that an explanation is tried on; a longer tensor is sampled.
+/// A longer tensor is sampled.
 const MOST: usize = 1 << 20;
+/// A sample is so many runs of so many neighbouring elements: a page of memory each.
+const RUNS: usize = 256;
+const RUN: usize = 1 << 10;
 /// Elements of a magnitude that only fill values have.
 pub(super) const HUGE: f64 = 1e30;
 
@@ -22,6 +26,8 @@ pub struct Scene<'a> {
     pub rule: &'a Rule,
     /// The other tensors that are known.
     pub others: &'a dyn Others,
+    /// How much may be looked at.
+    pub budget: &'a Budget,
 }
 
 /// A tensor beside the failing one.
@@ -58,6 +64,10 @@ pub trait Others {
     fn weights(&self) -> &[Other];
     /// The values of one of these, as the port has them.
     fn tensor(&self, other: &Other) -> Option<Tensor>;
+    /// How many elements have to be copied for that, beside those that are then looked at.
+    fn work(&self, _: &Other) -> usize {
+        0
+    }
 }
 
 /// No other tensors.
@@ -92,6 +102,7 @@ pub(super) struct Pair<'a> {
     /// The actual at each of them.
     pub(super) a: Vec<f64>,
     pub(super) bar: Bar,
+    pub(super) budget: &'a Budget,
     /// Whether the tensors themselves have the same shape: a complex one is not its real parts and the others.
     alike: bool,
 }
@@ -107,7 +118,7 @@ impl<'a> Pair<'a> {
         let a: Vec<f64> = positions.iter().map(|&position| actual.at(position)).collect();
         let bar = Bar::new(scene.rule, expected.dtype(), &e, &a);
         let alike = scene.expected.shape() == scene.actual.shape();
-        Self { expected, actual, positions, e, a, bar, alike }
+        Self { expected, actual, positions, e, a, bar, budget: scene.budget, alike }
     }
 
     /// The same pair, looked at in these positions.
@@ -115,7 +126,8 @@ impl<'a> Pair<'a> {
         let of = |field: &Field| positions.iter().map(|&position| field.at(position)).collect();
         let (e, a) = (of(&self.expected), of(&self.actual));
         let (expected, actual) = (self.expected.clone(), self.actual.clone());
-        Self { expected, actual, positions, e, a, bar: self.bar.clone(), alike: self.alike }
+        let (bar, budget, alike) = (self.bar.clone(), self.budget, self.alike);
+        Self { expected, actual, positions, e, a, bar, budget, alike }
     }
 
     /// How many elements are looked at, where it is not all of them.
@@ -142,6 +154,7 @@ impl<'a> Pair<'a> {
             e: self.a.clone(),
             a: self.e.clone(),
             bar: self.bar.clone(),
+            budget: self.budget,
             alike: self.alike,
         }
     }
@@ -156,20 +169,21 @@ pub(super) fn plain(x: f64) -> bool {
     x.abs() < HUGE
 }
 
-/// All positions, or about [`MOST`] of them: one from each of equally long stretches, somewhere in it, so that a period of
-/// the data cannot hide.
+/// All positions, or [`RUNS`] runs: one from each of equally long stretches, somewhere in it, so that a period of the data
+/// cannot hide.
 fn positions(len: usize) -> Vec<usize> {
     if len <= MOST {
         return (0..len).collect();
     }
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
-    (0..MOST)
-        .map(|i| {
+    (0..RUNS)
+        .flat_map(|run| {
             state ^= state << 13;
             state ^= state >> 7;
             state ^= state << 17;
-            let (start, end) = (i * (len / MOST), (i + 1) * (len / MOST));
-            start + (state % (end - start) as u64) as usize
+            let (start, end) = (run * (len / RUNS), (run + 1) * (len / RUNS));
+            let first = start + (state % (end - start - RUN) as u64) as usize;
+            first..first + RUN
         })
         .collect()
 }

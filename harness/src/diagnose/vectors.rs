@@ -69,32 +69,67 @@ fn by_group(looked: &Looked, keep: &[usize]) -> Option<Found> {
         _ => format!("each of the {groups} rows"),
     };
     let cost = if keep.len() == 1 { 4 } else { 5 };
-    let offset =
-        pair.explained(groups, |index| pair.e[index] + offsets[ids[index] as usize]).map(|residual| {
-            let (least, most) = ends(&offsets);
-            let kind = if channels { Kind::ChannelOffset } else { Kind::TokenOffset };
-            let weight = matching_weight(looked, &offsets, Relation::Sum).unwrap_or_default();
-            let text = format!(
-                "the golden with an offset of its own for {where_}, from {} to {}{weight}",
-                Short(least),
-                Short(most)
-            );
-            Found::new(kind, cost, residual, text)
-        });
+    let of = |index: usize| pair.e[index] + offsets[ids[index] as usize];
+    let offset = pair.explained(groups, of).filter(|_| worth(pair, of, &one_offset(pair))).map(|residual| {
+        let (least, most) = ends(&offsets);
+        let kind = if channels { Kind::ChannelOffset } else { Kind::TokenOffset };
+        let weight = matching_weight(looked, &offsets, Relation::Sum).unwrap_or_default();
+        let text = format!(
+            "the golden with an offset of its own for {where_}, from {} to {}{weight}",
+            Short(least),
+            Short(most)
+        );
+        Found::new(kind, cost, residual, text)
+    });
     let factor = || {
-        pair.explained(groups, |index| pair.e[index] * factors[ids[index] as usize]).map(|residual| {
-            let (least, most) = ends(&factors);
-            let kind = if channels { Kind::ChannelFactor } else { Kind::TokenFactor };
-            let weight = matching_weight(looked, &factors, Relation::Product).unwrap_or_default();
-            let text = format!(
-                "the golden with a factor of its own for {where_}, from {} to {}{weight}",
-                Short(least),
-                Short(most)
-            );
-            Found::new(kind, cost, residual, text)
-        })
+        let of = |index: usize| factors[ids[index] as usize];
+        let residual =
+            pair.explained_both(groups, |index| pair.e[index] * of(index), |index| pair.a[index] / of(index));
+        residual.filter(|_| worth(pair, |index| pair.e[index] * of(index), &one_factor(pair))).map(
+            |residual| {
+                let (least, most) = ends(&factors);
+                let kind = if channels { Kind::ChannelFactor } else { Kind::TokenFactor };
+                let weight = matching_weight(looked, &factors, Relation::Product).unwrap_or_default();
+                let text = format!(
+                    "the golden with a factor of its own for {where_}, from {} to {}{weight}",
+                    Short(least),
+                    Short(most)
+                );
+                Found::new(kind, cost, residual, text)
+            },
+        )
     };
     offset.or_else(factor)
+}
+
+/// A number for each group must leave much less than one number for all.
+const GAIN: f64 = 0.5;
+
+/// Whether a number for each group is worth it: whether `many` leaves much less than `one` does.
+fn worth(pair: &Pair, many: impl Fn(usize) -> f64, one: &dyn Fn(&Pair, usize) -> f64) -> bool {
+    let plain = || (0..pair.e.len()).filter(|&index| pair.is_plain(index));
+    let left =
+        |of: &dyn Fn(usize) -> f64| super::residual::rms(plain().map(|index| pair.a[index] - of(index)));
+    left(&many) < GAIN * left(&|index| one(pair, index))
+}
+
+/// The golden times the one factor that fits best.
+fn one_factor(pair: &Pair) -> impl Fn(&Pair, usize) -> f64 + use<> {
+    let plain = || (0..pair.e.len()).filter(|&index| pair.is_plain(index));
+    let (ea, ee) = plain().fold((0.0, 0.0), |(ea, ee), index| {
+        (ea + pair.e[index] * pair.a[index], ee + pair.e[index] * pair.e[index])
+    });
+    let factor = if ee > 0.0 { ea / ee } else { 1.0 };
+    move |pair, index| factor * pair.e[index]
+}
+
+/// The golden plus the one offset that fits best.
+fn one_offset(pair: &Pair) -> impl Fn(&Pair, usize) -> f64 + use<> {
+    let plain = || (0..pair.e.len()).filter(|&index| pair.is_plain(index));
+    let (sum, count) =
+        plain().fold((0.0, 0.0), |(sum, count), index| (sum + pair.a[index] - pair.e[index], count + 1.0));
+    let offset = if count > 0.0 { sum / count } else { 0.0 };
+    move |pair, index| pair.e[index] + offset
 }
 
 fn ends(values: &[f64]) -> (f64, f64) {
@@ -120,7 +155,7 @@ fn matching_weight(looked: &Looked, found: &[f64], relation: Relation) -> Option
     ];
     let others = looked.scene.others;
     others.weights().iter().filter(|other| other.len() == found.len()).find_map(|other| {
-        let tensor = others.tensor(other)?;
+        let tensor = looked.tensor(other)?;
         let view = tensor.view();
         let field = Field::new(&view);
         let rules = if relation == Relation::Sum { SUMS } else { PRODUCTS };
@@ -184,7 +219,12 @@ fn broadcast(pair: &Pair) -> Option<Found> {
             let (e, a) = (pair.e[index], pair.a[index]);
             (e.abs() > 0.1 * scale && a / e > 0.0).then(|| (a / e).ln())
         });
-        let residual = pair.explained(length, |index| pair.e[index] * at(&times, index).exp())?;
+        let of = |index: usize| at(&times, index).exp();
+        let residual = pair.explained_both(
+            length,
+            |index| pair.e[index] * of(index),
+            |index| pair.a[index] / of(index),
+        )?;
         Some(told(residual, "multiplied"))
     })
 }

@@ -4,7 +4,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{Summary, error_chain, finding, ladder};
-use crate::golden::FixtureSet;
 use crate::printable::{clean, coloured, indented};
 use crate::run::{Account, DISCOVERY, Folder, Inject, SPEC, STARTED, Story, account, discovery, trial_names};
 use crate::spec::{Host, Spec, SpecError, Specs};
@@ -136,7 +135,7 @@ impl Collected {
     }
 
     /// Every ladder, one after the other, or only those of specs with something red; and what stands beside them.
-    pub(crate) fn ladders(&self, fixture_root: &Path, only_red: bool, colour: bool) -> String {
+    pub(crate) fn ladders(&self, only_red: bool, colour: bool) -> String {
         let mut text = String::new();
         for wrong in self.discovery.iter().flatten() {
             text.push_str(&format!("{DISCOVERY}  {}\n\n", indented(wrong, 2)));
@@ -153,9 +152,8 @@ impl Collected {
                         continue;
                     }
                     text.push_str(&ladder(spec, account, colour));
-                    let fixtures = FixtureSet::open(fixture_root, &spec.fixtures).ok();
-                    if let Some(found) = account.finding(spec, fixtures.as_ref()) {
-                        text.push_str(&finding(spec, &found, account.on_golden_inputs()));
+                    if let Some(found) = account.finding(spec) {
+                        text.push_str(&finding(spec, found, account.on_golden_inputs()));
                     }
                 }
                 Fate::Ignored(reason) => text.push_str(&format!("{}  ignored: it {reason}\n", spec.id)),

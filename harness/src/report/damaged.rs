@@ -106,7 +106,7 @@ fn report(root: &Path) {
     let (specs, fixtures, run) = (root.join("specs"), root.join("fixtures"), root.join("runs/one"));
     let told = Told { level: None, filter: None, require_all: false, own_fixtures: true };
     let collected = Collected::read(&specs, &fixtures, &run, &told);
-    harmless(&crate::printable::clean_lines(&collected.ladders(&fixtures, false, false)));
+    harmless(&crate::printable::clean_lines(&collected.ladders(false, false)));
     let _ = collected.summary().to_string();
     collected.environments().iter().for_each(|line| harmless(line));
     for (spec, fate) in &collected.specs {
@@ -114,7 +114,7 @@ fn report(root: &Path) {
             account.endings.iter().for_each(|ending| harmless(&trial_text(spec, account, ending, "parity")));
         }
     }
-    write_reports(&run, &fixtures, &collected, "parity").unwrap();
+    write_reports(&run, &collected, "parity").unwrap();
     for file in ["report.txt", "junit.xml"] {
         harmless(&fs::read_to_string(run.join(file)).unwrap());
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::finding::{sentence, told_cause};
+use super::finding::{cause_text, fact_text, sentence};
 use crate::Class;
 use crate::compare::{Difference, Gate, Stats, Worst};
 use crate::printable::{clean, clean_lines};
@@ -22,17 +22,21 @@ pub(crate) fn trial_text(spec: &Spec, account: &Account, ending: &Ending, target
     if let Some(sentence) = sentence(spec, account).filter(|_| spec.checkpoint(&ending.name).is_some()) {
         row("cause", &sentence);
     }
-    if let Some(Finding::Culprit(culprit)) = account.brief_finding(spec) {
+    if let Some(Finding::Culprit(culprit)) = account.finding(spec) {
         for cause in culprit.causes.iter().skip(1) {
-            row("or", &format!("its output is {}", told_cause(cause)));
+            row("or", &format!("its output is {}", cause_text(cause)));
         }
-        if let Some(cause) = culprit.causes.first() {
-            row("look at", cause.kind.next());
+        for fact in &culprit.facts {
+            row("fact", &format!("of `{}`: {}", culprit.name, fact_text(fact)));
         }
-        // A later stage may be wrong by its own doing, too.
+        let next = culprit.causes.first().map(|cause| cause.kind.next());
+        if let Some(next) = next.or_else(|| culprit.facts.first().map(|fact| fact.kind.next())) {
+            row("look at", next);
+        }
+        // A later stage may be faulty, too.
         let own = account.on_golden_inputs().ending(&ending.name).and_then(|ending| ending.record.as_ref());
         for cause in own.iter().flat_map(|record| &record.causes).filter(|_| ending.name != culprit.name) {
-            row("here", &format!("on golden inputs it is {}", told_cause(cause)));
+            row("here", &format!("on golden inputs it is {}", cause_text(cause)));
         }
     }
     match &ending.record {

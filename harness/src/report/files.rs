@@ -27,13 +27,8 @@ pub(crate) enum ReportError {
 }
 
 /// Writes every report of `run` into its folder, each in place of an older one; `target` is the suite's test target.
-pub(crate) fn write_reports(
-    folder: &Path,
-    fixture_root: &Path,
-    run: &Collected,
-    target: &str,
-) -> Result<(), ReportError> {
-    let mut text = run.ladders(fixture_root, false, false);
+pub(crate) fn write_reports(folder: &Path, run: &Collected, target: &str) -> Result<(), ReportError> {
+    let mut text = run.ladders(false, false);
     run.environments().iter().for_each(|line| text.push_str(&format!("{line}\n")));
     text.push_str(&format!("{}\n", run.summary()));
     let text = clean_lines(&text).into_owned();

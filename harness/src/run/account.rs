@@ -11,7 +11,6 @@ use super::obstacle::Obstacle;
 use super::stats::{Compared, STATS, has_stats};
 use super::story::{Story, undeclared};
 use crate::Class;
-use crate::golden::FixtureSet;
 use crate::near::did_you_mean;
 use crate::record::{Record, Status};
 use crate::spec::{Checkpoint, Spec};
@@ -80,26 +79,25 @@ impl Account {
         self.index = index(&self.endings);
     }
 
-    /// Where the port goes wrong by its own doing, if this run can tell; the fixtures tell what would narrow it down.
-    pub(crate) fn finding(&self, spec: &Spec, fixtures: Option<&FixtureSet>) -> Option<Finding> {
+    /// The first faulty stage of the port, if this run can tell.
+    pub(crate) fn finding(&self, spec: &Spec) -> Option<&Finding> {
+        self.found.get_or_init(|| self.find(spec)).as_ref()
+    }
+
+    fn find(&self, spec: &Spec) -> Option<Finding> {
         match &self.local {
             // What only the second run did not get over says nothing of the port.
-            Some(local) => Some(locate(spec, local, Some(self), fixtures)).filter(|found| match found {
+            Some(local) => Some(locate(spec, local, Some(self))).filter(|found| match found {
                 Finding::Culprit(culprit) => culprit.class != Class::Crash || self.story.crashed(),
                 _ => true,
             }),
-            None if self.story.inject() == Inject::All => Some(locate(spec, self, None, fixtures)),
+            None if self.story.inject() == Inject::All => Some(locate(spec, self, None)),
             // What is red before any value is has only right values before it.
-            None => Some(locate(spec, self, None, fixtures)).filter(|found| match found {
+            None => Some(locate(spec, self, None)).filter(|found| match found {
                 Finding::Culprit(culprit) => culprit.class < Class::Shape,
                 _ => false,
             }),
         }
-    }
-
-    /// The same, for those who do not ask what would narrow it down.
-    pub(crate) fn brief_finding(&self, spec: &Spec) -> Option<&Finding> {
-        self.found.get_or_init(|| self.finding(spec, None)).as_ref()
     }
 
     /// The run whose stages worked on golden inputs: the second one, or this one.
@@ -140,8 +138,9 @@ pub(crate) fn trial_names(spec: &Spec, level: u8) -> Vec<String> {
 
 /// How every trial of `spec` ended, checkpoints up to the level of the run.
 ///
-/// A checkpoint that was not met stands behind the one that is declared before it, or, after a crash, behind all that
-/// were met as often as declared: a spec declares its loops one after another, so `blocks.1.norm` often stands before `blocks.0.out`. A run
+/// A checkpoint that was not met stands behind the last one met that the reference comes to before it: a spec declares its
+/// loops one after another, so `blocks.1.norm` is often declared before `blocks.0.out`. Where that order is not known it
+/// stands behind the one that is declared before it, and after a crash behind all that were met as often as declared. A run
 /// that was stopped, because nobody asked for more, tells only of the checkpoints that it met.
 pub(crate) fn account(spec: &Spec, mut story: Story) -> Account {
     let local = story.take_local().map(|story| Box::new(account(spec, story)));
@@ -164,14 +163,18 @@ fn endings(spec: &Spec, story: &Story) -> Vec<Ending> {
     let stopped = story.end().is_some_and(|end| end.stopped);
     let audit_failed = story.audit().is_some_and(|audit| !audit.is_clean());
     let mut blamed = None;
-    let (mut latest, mut lost) = (0, 0);
+    let (mut latest, mut lost) = (Place::START, 0);
     let undeclared: Vec<&str> = story.lines.iter().filter_map(undeclared).collect();
-    let mut placed: Vec<(u64, Ending)> = Vec::new();
+    let mut placed: Vec<(Place, Ending)> = Vec::new();
     for checkpoint in spec.checkpoints.iter().filter(|checkpoint| checkpoint.level <= level) {
         let records = met.get(checkpoint.name.as_str()).map_or(&[][..], Vec::as_slice);
-        latest = records.first().map_or(latest, |record| record.sequence);
+        latest = records.first().map_or(latest, |record| Place::met(record.sequence));
         let missed = records.len() < checkpoint.hits as usize;
-        let place = if missed && crash.is_some() { u64::MAX } else { latest };
+        let place = match (missed && crash.is_some(), records) {
+            (true, _) => Place::END,
+            (false, []) => Place::of_unmet(story, &checkpoint.name).unwrap_or(latest),
+            (false, _) => latest,
+        };
         if records.is_empty() && stopped {
             continue;
         }
@@ -231,6 +234,34 @@ fn endings(spec: &Spec, story: &Story) -> Vec<Ending> {
     }
     endings.extend(story.stats.as_ref().map(stats_ending));
     endings
+}
+
+/// Where an ending stands among the others: behind which record, and among those behind the same one in the order of the
+/// reference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    /// One more than the sequence of the record, 0 before all.
+    record: u64,
+    unmet: Option<usize>,
+}
+
+impl Place {
+    const START: Self = Self { record: 0, unmet: None };
+    const END: Self = Self { record: u64::MAX, unmet: None };
+
+    fn met(sequence: u64) -> Self {
+        Self { record: sequence + 1, unmet: None }
+    }
+
+    /// Behind the last checkpoint that was met and that the reference comes to before this one, if that is known.
+    fn of_unmet(story: &Story, checkpoint: &str) -> Option<Self> {
+        let own = story.order(checkpoint)?;
+        let before = story.records().filter(|record| {
+            record.hit == 0 && story.order(&record.checkpoint).is_some_and(|place| place < own)
+        });
+        let record = before.map(|record| record.sequence + 1).max().unwrap_or(0);
+        Some(Self { record, unmet: Some(own) })
+    }
 }
 
 /// How the trial [`STATS`] ended, which is made after all others.

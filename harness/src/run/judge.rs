@@ -11,7 +11,7 @@ use super::neighbours::Neighbours;
 use super::picture::Picture;
 use crate::Class;
 use crate::compare::{self, Floor, Outcome, Rule};
-use crate::diagnose::{Cause, Scene, diagnose};
+use crate::diagnose::{Budget, Diagnosis, Scene, diagnose};
 use crate::golden::FixtureSet;
 use crate::record;
 use crate::report::error_chain;
@@ -34,7 +34,7 @@ pub(super) struct Judged {
     /// Both as pictures, at a stage that makes one.
     pub(super) picture: Option<Picture>,
     /// What kind of wrong it is, where that was looked into.
-    pub(super) causes: Vec<Cause>,
+    pub(super) diagnosis: Diagnosis,
 }
 
 impl Judged {
@@ -47,7 +47,7 @@ impl Judged {
             injected: None,
             sequence: None,
             picture: None,
-            causes: Vec::new(),
+            diagnosis: Diagnosis::default(),
         }
     }
 
@@ -65,7 +65,7 @@ impl From<Outcome> for Judged {
             injected: None,
             sequence: None,
             picture: None,
-            causes: Vec::new(),
+            diagnosis: Diagnosis::default(),
         }
     }
 }
@@ -82,8 +82,9 @@ pub(super) struct Judge {
     compared_with: HashSet<String>,
     kept: HashMap<String, Tensor>,
     inject: Inject,
-    /// How many more failures are looked into.
+    /// How many more failures are looked into, and with how much work.
     diagnoses: usize,
+    budget: Budget,
 }
 
 impl Judge {
@@ -98,9 +99,10 @@ impl Judge {
         let compared_with =
             spec.checkpoints.iter().filter_map(|checkpoint| checkpoint.against.clone()).collect();
         let (dims, kept, inject) = (HashMap::new(), HashMap::new(), job.inject.clone());
-        // Only a stage that worked from golden inputs is wrong by its own doing.
+        // Only a stage that worked from golden inputs has an error of its own.
         let diagnoses = if job.inject == Inject::All { MOST_DIAGNOSES } else { 0 };
-        Self { spec, fixtures, index, dims, compared_with, kept, inject, diagnoses }
+        let budget = Budget::of_a_run();
+        Self { spec, fixtures, index, dims, compared_with, kept, inject, diagnoses, budget }
     }
 
     /// Where in the spec's list the checkpoint of that name is, if the spec asks for it at the level of the run.
@@ -179,7 +181,7 @@ impl Judge {
             return Judged::failed(Class::Spec, problem);
         }
         let judged = Judged::of(&expected, actual, &rule);
-        let causes = match judged.outcome.class {
+        let diagnosis = match judged.outcome.class {
             Some(Class::Shape | Class::Finite | Class::Value) if self.diagnoses > 0 && checkpoint.gated => {
                 self.diagnoses -= 1;
                 diagnose(&Scene {
@@ -188,9 +190,10 @@ impl Judge {
                     actual: actual.view(),
                     rule: &rule,
                     others: &Neighbours::new(&self.spec, &fixtures, golden.sequence),
+                    budget: &self.budget.share(),
                 })
             }
-            _ => Vec::new(),
+            _ => Diagnosis::default(),
         };
         let picture = draw(checkpoint, &expected, actual);
         let inject = self.inject.takes(&self.spec, &checkpoint.name);
@@ -198,7 +201,7 @@ impl Judge {
             injected: inject.then(|| from_host(&expected)),
             sequence: Some(golden.sequence),
             picture,
-            causes,
+            diagnosis,
             ..judged
         }
     }

@@ -1,15 +1,15 @@
-//! Where a port goes wrong by its own doing: what a run with every golden injected says, beside the one without.
+//! The first faulty stage of a port: what a run with every golden injected says, beside the one without.
 //!
 //! In the injected run each stage works on golden inputs, so that its error is its own. The first red stage there is
 //! the culprit. Later red ones are only "also red": a cache or a branch without taps goes around the injection.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::account::{Account, Ending, Verdict};
 use crate::Class;
-use crate::diagnose::Cause;
-use crate::golden::{FixtureSet, Role};
-use crate::spec::{RESERVED, Spec};
+use crate::diagnose::{Cause, Fact};
+use crate::record::{Record, Status};
+use crate::spec::{RESERVED, Spec, hit_name};
 
 /// How many growths of a drift are named.
 const GROWTHS: usize = 3;
@@ -19,7 +19,7 @@ const GROWTHS: usize = 3;
 pub(crate) enum Finding {
     /// No stage is red on golden inputs, nor, as far as that was asked, without them.
     Right,
-    /// A stage is wrong by its own doing.
+    /// A stage is faulty.
     Culprit(Culprit),
     /// Red without injection, green everywhere with it: no single stage. The largest growths of the error, largest first.
     Drift(Vec<Growth>),
@@ -32,19 +32,25 @@ pub(crate) enum Finding {
 pub(crate) struct Culprit {
     pub(crate) name: String,
     pub(crate) class: Class,
-    /// The tap before it, whose golden it worked from; nothing when it works from the inputs.
+    /// The tap that the run met before it, whose golden it worked from; nothing when it works from the inputs.
     pub(crate) after: Option<String>,
+    /// Of a stage that was never reached, the tap that the run met in its place.
+    pub(crate) before: Option<String>,
     /// Later stages that are red on golden inputs too.
     pub(crate) also: Vec<String>,
     pub(crate) closer: Closer,
     /// What kind of wrong it is, best explanation first.
     pub(crate) causes: Vec<Cause>,
+    /// What can be seen of it where nothing explains it.
+    pub(crate) facts: Vec<Fact>,
 }
 
 /// What would narrow the place down between the culprit and the tap before it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Closer {
-    /// Checkpoints that the spec has there at this level, which the run did not look at.
+    /// Checkpoints that the reference, or where that is not known the spec, has there and that were never reached.
+    Unreached(Vec<String>),
+    /// Checkpoints at this level that the port taps there and the run did not look at.
     Level(u8, Vec<String>),
     /// Taps that the port has there and the spec does not declare.
     Undeclared(Vec<String>),
@@ -61,14 +67,9 @@ pub(crate) struct Growth {
 }
 
 /// Puts together what `local`, a run with everything injected, and `free`, one without, have found.
-pub(crate) fn locate(
-    spec: &Spec,
-    local: &Account,
-    free: Option<&Account>,
-    fixtures: Option<&FixtureSet>,
-) -> Finding {
+pub(crate) fn locate(spec: &Spec, local: &Account, free: Option<&Account>) -> Finding {
     let met: Vec<&Ending> = local.endings.iter().filter(|e| !RESERVED.contains(&e.name.as_str())).collect();
-    let Some(first) = met.iter().position(|ending| wrong(ending).is_some()) else {
+    let Some(Stretch { culprit, after, before }) = first_wrong(&met) else {
         return match met.iter().find(|ending| matches!(ending.verdict, Verdict::Failed { .. })) {
             Some(unjudged) => Finding::Unknown(unjudged.name.clone()),
             None => match free.filter(|free| free.endings.iter().any(|ending| wrong(ending).is_some())) {
@@ -77,18 +78,51 @@ pub(crate) fn locate(
             },
         };
     };
-    let name = met[first].name.clone();
-    let after = met[..first].iter().rev().find(|ending| ending.record.is_some());
-    let after = after.map(|ending| ending.name.clone());
-    let causes = met[first].record.as_ref().map(|record| record.causes.clone()).unwrap_or_default();
+    // By the order of the run, whatever the spec declares first.
+    let after =
+        local.story.records().filter(|record| after.is_some_and(|after| record.sequence <= after)).last();
+    let before = local.story.records().find(|record| before.is_some_and(|before| record.sequence >= before));
+    let name = |record: &Record| hit_name(&record.checkpoint, record.hit).into_owned();
+    let also = met.iter().filter(|ending| ending.name != culprit.name && wrong(ending).is_some());
     Finding::Culprit(Culprit {
-        causes,
-        class: wrong(met[first]).unwrap_or(Class::Value),
-        also: met[first + 1..].iter().filter(|e| wrong(e).is_some()).map(|e| e.name.clone()).collect(),
-        closer: closer(spec, local, fixtures, after.as_deref(), &name),
-        after,
-        name,
+        name: culprit.name.clone(),
+        class: wrong(culprit).unwrap_or(Class::Value),
+        also: also.map(|ending| ending.name.clone()).collect(),
+        closer: closer(spec, local, &met, culprit, after, before),
+        after: after.map(name),
+        before: before.filter(|_| culprit.record.is_none()).map(name),
+        causes: culprit.record.as_ref().map(|record| record.causes.clone()).unwrap_or_default(),
+        facts: culprit.record.as_ref().map(|record| record.facts.clone()).unwrap_or_default(),
     })
+}
+
+/// The first ending that is wrong, and the sequences of the last record before it and of the first from it on.
+struct Stretch<'e> {
+    culprit: &'e Ending,
+    after: Option<u64>,
+    before: Option<u64>,
+}
+
+/// What is wrong first in the order of the run: of a tap that was met several times, the hit that is wrong counts.
+fn first_wrong<'e>(met: &[&'e Ending]) -> Option<Stretch<'e>> {
+    let mut last = None;
+    let mut found: Vec<Stretch> = Vec::new();
+    for &ending in met {
+        let met_at = ending.record.as_ref().map(|record| record.sequence);
+        last = last.max(met_at);
+        if wrong(ending).is_some() {
+            // Of a tap that was met too seldom, what was met is not what is wrong.
+            let failed = |record: &&Arc<Record>| record.verdict.status == Status::Fail;
+            let at = ending.record.as_ref().filter(failed).map(|record| record.sequence);
+            let (after, before) = match at {
+                Some(at) => (at.checked_sub(1), Some(at)),
+                None => (last, Some(last.map_or(0, |last| last + 1))),
+            };
+            found.push(Stretch { culprit: ending, after, before });
+        }
+    }
+    // Of two at the same place, the one that stands first in the ladder.
+    found.into_iter().min_by_key(|stretch| stretch.before)
 }
 
 /// The class of a failure that the port itself is to blame for; not that of a golden which proves nothing.
@@ -103,31 +137,50 @@ fn wrong(ending: &Ending) -> Option<Class> {
 fn closer(
     spec: &Spec,
     local: &Account,
-    fixtures: Option<&FixtureSet>,
-    after: Option<&str>,
-    name: &str,
+    met: &[&Ending],
+    culprit: &Ending,
+    after: Option<&Record>,
+    before: Option<&Record>,
 ) -> Closer {
-    let level = local.story.level().unwrap_or(spec.level);
-    let order: HashMap<&str, u64> = fixtures
-        .map(|set| set.entries(Role::Golden).filter_map(|e| Some((e.name.as_str(), e.sequence?))).collect())
-        .unwrap_or_default();
-    let start = after.and_then(|after| order.get(after));
-    let between = |name: &str, end: u64| {
-        order.get(name).is_some_and(|at| *at < end && start.is_none_or(|start| at > start))
-    };
-    let inner = spec.checkpoints.iter().filter(|c| c.level > level);
-    let inner: Vec<_> = match order.get(name) {
-        Some(&end) => inner.filter(|c| between(&c.name, end)).collect(),
-        None => Vec::new(),
-    };
-    if let Some(lowest) = inner.iter().map(|c| c.level).min() {
-        let names = inner.iter().filter(|c| c.level == lowest).map(|c| c.name.clone()).collect();
-        return Closer::Level(lowest, names);
+    let unreached = unreached(spec, local, met, culprit, after);
+    if !unreached.is_empty() {
+        return Closer::Unreached(unreached);
     }
+    let taps = local.story.passed_between(after.map(|r| r.sequence), before.map(|r| r.sequence));
     // Above the run's level, declared taps count as undeclared ones do.
-    let taps = local.story.undeclared_between(after, name).into_iter();
-    let taps: Vec<String> = taps.filter(|tap| spec.checkpoint(tap).is_none()).map(str::to_owned).collect();
+    let declared: Vec<_> = taps.iter().filter_map(|tap| spec.checkpoint(tap)).collect();
+    if let Some(lowest) = declared.iter().map(|checkpoint| checkpoint.level).min() {
+        let names = declared.iter().filter(|checkpoint| checkpoint.level == lowest);
+        return Closer::Level(lowest, names.map(|checkpoint| checkpoint.name.clone()).collect());
+    }
+    let taps: Vec<String> = taps.into_iter().map(str::to_owned).collect();
     if taps.is_empty() { Closer::Taps } else { Closer::Undeclared(taps) }
+}
+
+/// Checkpoints that stand between the tap before the culprit and the culprit, and were never reached.
+fn unreached(
+    spec: &Spec,
+    local: &Account,
+    met: &[&Ending],
+    culprit: &Ending,
+    after: Option<&Record>,
+) -> Vec<String> {
+    let declared = |name: &str| spec.checkpoints.iter().position(|checkpoint| checkpoint.name == name);
+    let orders: [&dyn Fn(&str) -> Option<usize>; 2] = [&|name| local.story.order(name), &declared];
+    let between = |name: &str| {
+        // The reference's order where it has all three, else that of the spec.
+        orders.iter().find_map(|order| {
+            let (own, end) = (order(name)?, order(&culprit.name)?);
+            let start = match after {
+                Some(after) => Some(order(&after.checkpoint)?),
+                None => None,
+            };
+            Some(own < end && start.is_none_or(|start| own > start))
+        })
+    };
+    let lost = met.iter().filter(|ending| ending.record.is_none() && wrong(ending) == Some(Class::Unreached));
+    let lost = lost.filter(|ending| ending.name != culprit.name && between(&ending.name) == Some(true));
+    lost.map(|ending| ending.name.clone()).collect()
 }
 
 /// The largest growths of the relative error, up to the last red stage.

@@ -177,6 +177,7 @@ impl Driver for Mutator {
                 memory: None,
                 image: None,
                 causes: Vec::new(),
+                facts: Vec::new(),
                 injected: injected.is_some(),
             });
         } else if verdict.status == Status::Fail && !before {

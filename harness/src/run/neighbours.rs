@@ -60,6 +60,16 @@ impl Others for Neighbours<'_> {
         turned.gather(0, &mut bytes);
         Tensor::from_vec(turned.dtype(), turned.shape().to_vec(), bytes).ok()
     }
+
+    fn work(&self, other: &Other) -> usize {
+        if is_laid_out(self.spec, &other.name) { other.shape.iter().product() } else { 0 }
+    }
+}
+
+/// Whether the port has the golden of that name in another order of axes.
+fn is_laid_out(spec: &Spec, name: &str) -> bool {
+    let name = name.split('@').next().unwrap_or(name);
+    spec.checkpoint(name).is_some_and(|checkpoint| checkpoint.layout.is_some())
 }
 
 /// The golden of a tap with what its checkpoint does to it; everything else as it is.

@@ -118,7 +118,7 @@ impl Observer {
         array.eval().map_err(|error| in_transform(name, error))?;
         let millis = self.clock.millis();
         let actual = to_host(&array).map_err(|error| Exception::custom(format!("tap `{name}`: {error}")))?;
-        let Judged { outcome, expected, floor, injected, sequence, picture, causes } =
+        let Judged { outcome, expected, floor, injected, sequence, picture, diagnosis } =
             self.judge.judge(checkpoint, hit, &actual);
         let record = Record {
             schema: SCHEMA,
@@ -138,7 +138,8 @@ impl Observer {
             millis,
             memory: memory_now(),
             image: picture.as_ref().map(Picture::measure),
-            causes,
+            causes: diagnosis.causes,
+            facts: diagnosis.facts,
             injected: self.injected || injected.is_some(),
         };
         self.sequence += 1;

@@ -1,6 +1,6 @@
 //! Everything that the run of one spec left behind, read once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{Read, Seek, SeekFrom};
 use std::sync::Arc;
 
@@ -11,12 +11,15 @@ use super::job::{Inject, JOB, Job};
 use super::obstacle::Obstacle;
 use super::stats::Compared;
 use crate::record::Record;
+use crate::report::error_chain;
 use crate::spec::Spec;
 
 /// So much of the end of what a worker printed is looked at.
 const LAST_WORDS: u64 = 64 << 10;
 /// The file with the times of warm runs.
 pub(super) const TIMES: &str = "times.json";
+/// The file with the names of goldens in the order in which the reference made them.
+pub(super) const ORDER: &str = "order.json";
 /// Milliseconds from the tap before to each checkpoint, the median of all warm runs.
 pub(super) type Times = BTreeMap<String, f64>;
 
@@ -35,6 +38,10 @@ pub(crate) struct Story {
     pub(super) stats: Option<Compared>,
     /// The run with every golden injected that a red one was followed by.
     local: Option<Box<Self>>,
+    /// Why that cannot be read, if it cannot.
+    local_problem: Option<String>,
+    /// Where the reference comes to each golden, by name.
+    order: HashMap<String, usize>,
 }
 
 impl Story {
@@ -46,6 +53,12 @@ impl Story {
             None if folder.file(STARTED).exists() && !folder.is_locked() => Exit::Abandoned,
             None => return Ok(None),
         };
+        let order = read_order(folder)?;
+        // Nothing of the first run hangs on the second, but that it is damaged is told.
+        let (local, local_problem) = match Self::local(folder, &order) {
+            Ok(local) => (local, None),
+            Err(error) => (None, Some(error_chain(&error))),
+        };
         Ok(Some(Self {
             folder: folder.clone(),
             job: folder.read_json(JOB)?,
@@ -55,13 +68,14 @@ impl Story {
             times: folder.read_json(TIMES)?.unwrap_or_default(),
             environment: folder.read_json(ENVIRONMENT)?,
             stats: folder.read_json("stats.json")?,
-            // Nothing of the first run hangs on the second.
-            local: Self::local(folder).unwrap_or_default(),
+            local,
+            local_problem,
+            order,
         }))
     }
 
     /// Reads what the second run left inside the folder of the first, if there was one that came back.
-    fn local(within: &Folder) -> Result<Option<Box<Self>>, FolderError> {
+    fn local(within: &Folder, order: &HashMap<String, usize>) -> Result<Option<Box<Self>>, FolderError> {
         let folder = Folder::at(within.file(LOCAL));
         let Some(job) = folder.read_json(JOB)? else { return Ok(None) };
         let story = Self {
@@ -74,6 +88,8 @@ impl Story {
             environment: None,
             stats: None,
             local: None,
+            local_problem: None,
+            order: order.clone(),
         };
         Ok(story.end().is_some().then(|| Box::new(story)))
     }
@@ -81,6 +97,16 @@ impl Story {
     /// Takes out the run with every golden injected, if this one was followed by one.
     pub(super) fn take_local(&mut self) -> Option<Self> {
         self.local.take().map(|local| *local)
+    }
+
+    /// Why what the second run left cannot be read, if it cannot.
+    pub(crate) fn local_problem(&self) -> Option<&str> {
+        self.local_problem.as_deref()
+    }
+
+    /// Where the reference comes to the golden of that checkpoint, if that is known.
+    pub(super) fn order(&self, checkpoint: &str) -> Option<usize> {
+        self.order.get(checkpoint).copied()
     }
 
     /// Where it was left.
@@ -147,6 +173,11 @@ impl Story {
         self.end().and_then(|end| end.weights.as_ref())
     }
 
+    /// Whether the port drew from MLX's global random state.
+    pub(crate) fn drew(&self) -> bool {
+        self.end().is_some_and(|end| end.random.is_some())
+    }
+
     pub(super) fn end(&self) -> Option<&End> {
         self.lines.iter().rev().find_map(|line| match line {
             Line::End(end) => Some(&**end),
@@ -193,16 +224,16 @@ impl Story {
         })
     }
 
-    /// Taps that the spec does not declare and that were first met between two declared ones; from the start, to the
-    /// end, where there is none.
-    pub(crate) fn undeclared_between(&self, after: Option<&str>, before: &str) -> Vec<&str> {
-        let is = |line: &Line, wanted: &str| match line {
-            Line::Checkpoint(record) => record.checkpoint == wanted,
-            _ => false,
+    /// Taps that were first met after the record `after` and before the record `before`, and that the run did not look
+    /// at; from the start, to the end, where there is none.
+    pub(crate) fn passed_between(&self, after: Option<u64>, before: Option<u64>) -> Vec<&str> {
+        let place = |sequence: u64| {
+            let is = |line: &Line| matches!(line, Line::Checkpoint(record) if record.sequence == sequence);
+            self.lines.iter().position(is)
         };
-        let end = self.lines.iter().position(|line| is(line, before)).unwrap_or(self.lines.len());
-        let start = after.and_then(|after| self.lines[..end].iter().rposition(|line| is(line, after)));
-        self.lines[start.map_or(0, |start| start + 1)..end].iter().filter_map(undeclared).collect()
+        let start = after.and_then(place).map_or(0, |start| start + 1);
+        let end = before.and_then(place).unwrap_or(self.lines.len());
+        self.lines.get(start..end).unwrap_or_default().iter().filter_map(undeclared).collect()
     }
 
     /// The last lines that the worker printed, which hold what a panic or MLX itself said.
@@ -217,6 +248,12 @@ impl Story {
         let shown = &lines[lines.len().saturating_sub(20)..];
         (!shown.is_empty()).then(|| format!("the worker's last words:\n{}", shown.join("\n")))
     }
+}
+
+/// The place of each golden in the order of the reference; nothing where the worker did not come to write it.
+fn read_order(folder: &Folder) -> Result<HashMap<String, usize>, FolderError> {
+    let names: Vec<String> = folder.read_json(ORDER)?.unwrap_or_default();
+    Ok(names.into_iter().enumerate().map(|(place, name)| (name, place)).collect())
 }
 
 /// The name of a tap that is not declared.

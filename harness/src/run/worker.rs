@@ -23,8 +23,8 @@ use super::observer::Observer;
 use super::port::{Port, PortResult, Run};
 use super::random::{draws, forget_draws};
 use super::stopwatch::{Laps, Stopwatch};
-use super::story::TIMES;
-use crate::golden::FixtureSet;
+use super::story::{ORDER, TIMES};
+use crate::golden::{FixtureSet, Role};
 use crate::regular;
 use crate::report::error_chain;
 use crate::spec::{self, Spec, Specs};
@@ -60,6 +60,9 @@ fn run(path: &Path, ports: &BTreeMap<String, Port>) -> Result<(), String> {
     job.folder
         .write_json(ENVIRONMENT, &Environment::of(&job, &device, mlx::version()))
         .map_err(|error| error_chain(&error))?;
+    if let Some(fixtures) = &fixtures {
+        job.folder.write_json(ORDER, &order(fixtures)).map_err(|error| error_chain(&error))?;
+    }
 
     let clock = Clock::start();
     let alterations = Alterations::default();
@@ -114,7 +117,7 @@ fn run(path: &Path, ports: &BTreeMap<String, Port>) -> Result<(), String> {
     localise(&local, watch(&local)?, || port(&run))
 }
 
-/// Runs a red port once more, with every golden injected: which stage is wrong by its own doing, and how. What the first
+/// Runs a red port once more, with every golden injected: which stage is faulty, and how. What the first
 /// run has found stands, whatever becomes of this one.
 fn localise(job: &Job, observer: Observer, port: impl Fn() -> PortResult) -> Result<(), String> {
     job.folder.write_json(JOB, job).map_err(|error| error_chain(&error))?;
@@ -152,6 +155,17 @@ fn time(
         0 => Ok(()),
         _ => job.folder.write_json(TIMES, &laps.medians()).map_err(|error| error_chain(&error)),
     }
+}
+
+/// The checkpoints of a set in the order in which the reference came to them first.
+fn order(fixtures: &FixtureSet) -> Vec<&str> {
+    let goldens = fixtures.entries(Role::Golden);
+    let mut goldens: Vec<(u64, &str)> = goldens
+        .filter_map(|entry| Some((entry.sequence?, entry.name.split('@').next().unwrap_or(&entry.name))))
+        .collect();
+    goldens.sort_unstable();
+    let mut met = HashSet::new();
+    goldens.into_iter().map(|(_, name)| name).filter(|name| met.insert(*name)).collect()
 }
 
 /// Makes the spec's device the default one, and says which it is.

@@ -19,9 +19,8 @@ pub(super) fn tell(told: &Told, arguments: &Arguments, conclusion: &Conclusion) 
     };
     let quiet = arguments.format == Some(FormatSetting::Json);
     if let Some(home) = told.home.as_ref().filter(|home| !home.shared) {
-        let fixture_root = &home.fixture_root;
         if let Some(folder) = home.started()
-            && let Err(error) = write_reports(folder, fixture_root, &run, &super::target())
+            && let Err(error) = write_reports(folder, &run, &super::target())
         {
             eprintln!("{}", error_chain(&error));
         }
@@ -29,7 +28,7 @@ pub(super) fn tell(told: &Told, arguments: &Arguments, conclusion: &Conclusion) 
             for (spec, reason) in &told.ignored {
                 println!("{} is ignored: it {reason}", spec.id);
             }
-            print!("{}", run.ladders(fixture_root, true, std::io::stdout().is_terminal()));
+            print!("{}", run.ladders(true, std::io::stdout().is_terminal()));
             if run.is_stopped() {
                 println!(
                     "stopped after the checkpoints that were asked for; later hits of theirs were not counted"

@@ -2,7 +2,7 @@
 
 use half::bf16;
 use mlx_parity::compare::{Floor, Gate, Rule};
-use mlx_parity::diagnose::{Cause, Other, Others, Scene, diagnose};
+use mlx_parity::diagnose::{Budget, Cause, Diagnosis, Other, Others, Scene, diagnose};
 use mlx_parity::tensor::{Dtype, Tensor};
 
 /// Numbers that are the same in every run.
@@ -130,6 +130,10 @@ impl Case {
 
     /// What is said of an actual, which comes with the rounding of a real port on top.
     pub(crate) fn causes(&self, shape: &[usize], actual: &[f64]) -> Vec<Cause> {
+        self.noisy(shape, actual).causes
+    }
+
+    fn noisy(&self, shape: &[usize], actual: &[f64]) -> Diagnosis {
         let (eps, size) = (self.dtype.epsilon().unwrap_or(0.0), self.size());
         let mut dice = Dice::new(77);
         let noisy: Vec<f64> =
@@ -139,7 +143,7 @@ impl Case {
 
     /// The same of an actual as it is.
     pub(crate) fn exact_causes(&self, actual: &[f64]) -> Vec<Cause> {
-        self.said(&self.shape, actual)
+        self.said(&self.shape, actual).causes
     }
 
     fn size(&self) -> f64 {
@@ -147,7 +151,16 @@ impl Case {
         (plain.map(|x| x * x).sum::<f64>() / self.golden.len() as f64).sqrt()
     }
 
-    fn said(&self, shape: &[usize], actual: &[f64]) -> Vec<Cause> {
+    /// The causes of an actual that are found with so much work.
+    pub(crate) fn within(&self, budget: &Budget, actual: &[f64]) -> Vec<Cause> {
+        self.said_within(budget, &self.shape, actual).causes
+    }
+
+    fn said(&self, shape: &[usize], actual: &[f64]) -> Diagnosis {
+        self.said_within(&Budget::of_a_run(), shape, actual)
+    }
+
+    fn said_within(&self, budget: &Budget, shape: &[usize], actual: &[f64]) -> Diagnosis {
         let (eps, size) = (self.dtype.epsilon().unwrap_or(0.0), self.size());
         let (expected, actual) =
             (tensor(self.dtype, &self.shape, &self.golden), tensor(self.dtype, shape, actual));
@@ -162,6 +175,7 @@ impl Case {
             actual: actual.view(),
             rule: &rule,
             others: &self.around,
+            budget,
         };
         diagnose(&scene)
     }
@@ -186,6 +200,28 @@ impl Case {
     pub(crate) fn is_unexplained(&self, actual: &[f64]) {
         let causes = self.causes(&self.shape, actual);
         assert!(causes.is_empty(), "{causes:#?}");
+    }
+
+    /// Expects no cause, but a fact of this kind with these words.
+    #[track_caller]
+    pub(crate) fn shows(&self, actual: &[f64], kind: &str, words: &[&str]) {
+        self.has_fact(&self.noisy(&self.shape, actual), kind, words);
+    }
+
+    /// The same of an actual as it is.
+    #[track_caller]
+    pub(crate) fn shows_exactly(&self, actual: &[f64], kind: &str, words: &[&str]) {
+        self.has_fact(&self.said(&self.shape, actual), kind, words);
+    }
+
+    #[track_caller]
+    fn has_fact(&self, Diagnosis { causes, facts }: &Diagnosis, kind: &str, words: &[&str]) {
+        assert!(causes.is_empty(), "{causes:#?}");
+        let fact = facts.iter().find(|fact| fact.kind.name() == kind);
+        let text = &fact.unwrap_or_else(|| panic!("no `{kind}` in {facts:#?}")).text;
+        for word in words {
+            assert!(text.contains(word), "`{text}` does not say `{word}`");
+        }
     }
 }
 

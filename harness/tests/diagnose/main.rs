@@ -2,9 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod facts;
 mod functions;
 mod kit;
 mod order;
 mod rotary;
 mod unexplained;
 mod values;
+mod wrong_causes;

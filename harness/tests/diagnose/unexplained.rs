@@ -1,7 +1,7 @@
 //! What nothing explains is left unexplained, and nothing makes it panic.
 
 use mlx_parity::compare::Rule;
-use mlx_parity::diagnose::{Alone, Scene, diagnose};
+use mlx_parity::diagnose::{Alone, Budget, Scene, diagnose};
 use mlx_parity::tensor::{Dtype, Tensor};
 use proptest::prelude::*;
 use rstest::rstest;
@@ -41,6 +41,16 @@ fn a_few_elements(#[values(Dtype::Float32, Dtype::Bfloat16)] dtype: Dtype) {
 }
 
 #[test]
+fn without_work_left_nothing_is_explained() {
+    let case = Case::normal(Dtype::Float32, &[16, 64], 94);
+    let twice: Vec<f64> = case.golden.iter().map(|x| 2.0 * x).collect();
+    assert_eq!(case.within(&Budget::new(1 << 20), &twice).len(), 1);
+    let budget = Budget::new(2000);
+    assert_eq!(case.within(&budget, &twice), []);
+    assert_eq!(budget.left(), 0);
+}
+
+#[test]
 fn a_complex_table_beside_a_real_one_of_the_same_shape() {
     let table = Dice::new(86).normals(256);
     let tensor = |values: &[f64]| {
@@ -57,8 +67,9 @@ fn a_complex_table_beside_a_real_one_of_the_same_shape() {
         actual: actual.view(),
         rule: &rule,
         others: around.around(),
+        budget: &Budget::of_a_run(),
     };
-    assert_eq!(diagnose(&scene), []);
+    assert_eq!(diagnose(&scene).causes, []);
 }
 
 #[test]
@@ -126,7 +137,9 @@ proptest! {
         };
         let (expected, actual) = (make(&shape), make(&other));
         let rule = Rule::default();
-        let scene = Scene { name: "x", expected: expected.view(), actual: actual.view(), rule: &rule, others: &Alone };
-        prop_assert!(diagnose(&scene).len() <= 3);
+        let scene = Scene { name: "x", expected: expected.view(), actual: actual.view(), rule: &rule, others: &Alone, budget: &Budget::of_a_run() };
+        let told = diagnose(&scene);
+        prop_assert!(told.causes.len() <= 3 && told.facts.len() <= 3);
+        prop_assert!(told.causes.iter().all(|cause| cause.residual.part <= 0.2), "every cause leaves little");
     }
 }

@@ -3,7 +3,7 @@
 use mlx_parity::Suite;
 use mlx_rs::ops::indexing::TryIndexOp;
 use mlx_rs::ops::{broadcast_to, concatenate};
-use mlx_rs::{Array, Dtype, nn};
+use mlx_rs::{Array, Dtype, nn, ops};
 use parity_tests::qwen3::{Qwen3, Rope, rotate};
 
 use super::{STEPS, loaded, with};
@@ -109,6 +109,40 @@ const PLANTED: &[Planted] = &[
         |_, from| {
             let tiled = broadcast_to(from[1].expand_dims(1)?, &[2, 2, 2, 6, 16])?.reshape(&[2, 4, 6, 16])?;
             times(&from[0].matmul(tiled.transpose_axes(&[0, 1, 3, 2])?)?, 0.25)
+        },
+    ),
+    // The same, seen behind the softmax.
+    (
+        "probs_of_tiled_heads",
+        "step.0.layers.0.attn.probs",
+        &["step.0.layers.0.attn.q_rope", "step.0.layers.0.attn.k_rope"],
+        |_, from| {
+            let tiled = broadcast_to(from[1].expand_dims(1)?, &[2, 2, 2, 6, 16])?.reshape(&[2, 4, 6, 16])?;
+            let scores = from[0].matmul(tiled.transpose_axes(&[0, 1, 3, 2])?)?;
+            softmax(&scores, 0.25, Some(0))
+        },
+    ),
+    // Keys are seen that come later, and no others; the last token sees nothing, so all evenly.
+    ("mask_inverted", "step.0.layers.0.attn.probs", &["step.0.layers.0.attn.scores"], |_, from| {
+        let visible = ops::tri::<bool>(6, Some(6), Some(0))?;
+        let scores = ops::select(&visible, Array::from_f32(-1e9), &from[0])?;
+        softmax(&scores, 1.0, None)
+    }),
+    // A tokeniser whose ids are one higher: rows of the same table, but of other tokens.
+    (
+        "rows_of_other_tokens",
+        "step.0.embed_tokens",
+        &["weights/model.embed_tokens.weight", "inputs/input_ids"],
+        |_, from| from[0].take_axis(from[1].add(Array::from_int(1))?, 0),
+    ),
+    // Not rounded at the end, but computed in it.
+    (
+        "gated_in_bfloat16",
+        "step.0.layers.0.mlp.gated",
+        &["step.0.layers.0.mlp.gate_proj", "step.0.layers.0.mlp.up_proj"],
+        |_, from| {
+            let narrow = |x: &Array| x.as_dtype(Dtype::Bfloat16);
+            nn::silu(narrow(&from[0])?)?.multiply(narrow(&from[1])?)?.as_dtype(Dtype::Float32)
         },
     ),
     // Tokens that must not be chosen, in the tap of the logits themselves.

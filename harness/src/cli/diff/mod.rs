@@ -21,7 +21,7 @@ use self::side::Side;
 use super::{CliError, Project, say};
 use crate::atomic::write_atomically;
 use crate::compare::{Rule, compare};
-use crate::diagnose::{Scene, diagnose};
+use crate::diagnose::{Budget, Diagnosis, Scene, diagnose};
 use crate::golden::FixtureError;
 use crate::record::{Record, SCHEMA, Verdict};
 use crate::report::{Known, Pair, pair_failure, pairs_ladder};
@@ -269,15 +269,16 @@ impl Diff {
         let gated = self.gates.rule(name, &expected, |truth| self.laid_out(name, truth))?;
         let rule = Rule { nan_equal: self.nan_equal, ..gated };
         let outcome = compare(&expected, &actual, &rule);
-        let causes = match order.filter(|_| !outcome.passed()) {
+        let Diagnosis { causes, facts } = match order.filter(|_| !outcome.passed()) {
             Some(order) => diagnose(&Scene {
                 name,
                 expected: expected.clone(),
                 actual: actual.clone(),
                 rule: &rule,
                 others: &Around::new(&self.a, order, at),
+                budget: &Budget::of_a_run(),
             }),
-            None => Vec::new(),
+            None => Diagnosis::default(),
         };
         Ok(Record {
             schema: SCHEMA,
@@ -298,6 +299,7 @@ impl Diff {
             memory: None,
             image: None,
             causes,
+            facts,
             injected: false,
         })
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 use thiserror::Error;
 
 use crate::Class;
-use crate::diagnose::Kind;
+use crate::diagnose::{FactKind, Kind};
 use crate::near::did_you_mean;
 use crate::spec::Spec;
 
@@ -29,6 +29,7 @@ pub(super) struct AtLeast {
     pub(super) caught: usize,
     pub(super) placed: usize,
     pub(super) cause: usize,
+    pub(super) facts: usize,
 }
 
 /// What must not rise.
@@ -46,7 +47,7 @@ pub(super) struct Fault {
     /// Its port is registered as `<port of the spec>/<fault>`.
     #[serde(rename = "fault")]
     pub(super) name: String,
-    /// The first checkpoint that is wrong by its own doing, on golden inputs.
+    /// The first faulty checkpoint, on golden inputs.
     pub(super) culprit: String,
     /// Of the culprit.
     pub(super) class: Class,
@@ -58,6 +59,9 @@ pub(super) struct Fault {
     /// What is as true.
     #[serde(default, rename = "or", deserialize_with = "kinds")]
     pub(super) also_true: Vec<Kind>,
+    /// What can be seen of it, where nothing explains it.
+    #[serde(default, deserialize_with = "fact")]
+    pub(super) fact: Option<FactKind>,
 }
 
 impl Fault {
@@ -158,10 +162,24 @@ fn kinds<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Kind>, D::Error> {
     Vec::<String>::deserialize(from)?.iter().map(|word| kind(word).map_err(D::Error::custom)).collect()
 }
 
+fn fact<'de, D: Deserializer<'de>>(from: D) -> Result<Option<FactKind>, D::Error> {
+    let word = String::deserialize(from)?;
+    let found = FactKind::ALL.iter().copied().find(|kind| kind.name() == word);
+    found.map(Some).ok_or_else(|| {
+        let names: Vec<&str> = FactKind::ALL.iter().map(|kind| kind.name()).collect();
+        let near = did_you_mean(&word, names.iter().copied());
+        D::Error::custom(format!("unknown fact `{word}`{near}, expected one of {}", names.join(", ")))
+    })
+}
+
 fn kind(word: &str) -> Result<Kind, String> {
     Kind::ALL.iter().copied().find(|kind| kind.name() == word).ok_or_else(|| {
         let names: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
-        let near = did_you_mean(word, names.iter().copied());
+        let is_fact = FactKind::ALL.iter().any(|kind| kind.name() == word);
+        let near = match is_fact {
+            true => format!(" (a fact, which is no cause: `fact: {word}`)"),
+            false => did_you_mean(word, names.iter().copied()),
+        };
         format!("unknown cause `{word}`{near}, expected `none` or one of {}", names.join(", "))
     })
 }
@@ -171,8 +189,7 @@ mod tests {
     use super::*;
 
     fn read(row: &str) -> Result<Faults, serde_saphyr::Error> {
-        let head =
-            "at_least: {caught: 1, placed: 1, cause: 0}\nat_most: {wrong_causes: 0, false_alarms: 0}\n";
+        let head = "at_least: {caught: 1, placed: 1, cause: 0, facts: 0}\nat_most: {wrong_causes: 0, false_alarms: 0}\n";
         serde_saphyr::from_str(&format!("{head}faults:\n  a/b:\n    - {row}\n"))
     }
 
@@ -199,5 +216,9 @@ mod tests {
         let text = said("{fault: x, culprit: y, class: values, cause: none}");
         assert!(text.contains("values") && text.contains("crash"), "{text}");
         assert!(said("{fault: x, culprit: y, class: value}").contains("cause"));
+        let text = said("{fault: x, culprit: y, class: value, cause: none, fact: constnt}");
+        assert!(text.starts_with("unknown fact `constnt`, did you mean `constant`?"), "{text}");
+        let text = said("{fault: x, culprit: y, class: value, cause: constant}");
+        assert!(text.contains("a fact, which is no cause: `fact: constant`"), "{text}");
     }
 }

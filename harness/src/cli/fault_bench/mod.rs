@@ -23,7 +23,6 @@ use self::suite::{SuiteError, SuiteRun};
 use super::steps::Steps;
 use super::{CliError, Project, setup};
 use crate::Class;
-use crate::golden::FixtureSet;
 use crate::report::error_chain;
 use crate::run::{Account, Folder, Out, Story, Verdict, account};
 use crate::spec::list::counted;
@@ -122,7 +121,7 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
         steps.step(label, || run.run()).map_err(BenchError::from)?;
     }
 
-    let (rows, alarms) = read(project, &home, &selected)?;
+    let (rows, alarms) = read(&home, &selected)?;
     let score = Score::of(&rows, alarms.len());
     let is_part = arguments.filter.is_some();
     super::say(&table::table(&rows, arguments.missed));
@@ -214,15 +213,10 @@ impl Home {
 }
 
 /// What was found of each fault, and false alarms about the ports as they are.
-fn read(
-    project: &Project,
-    home: &Home,
-    selected: &[(&Spec, Vec<&Fault>)],
-) -> Result<(Vec<Row>, Vec<String>), BenchError> {
+fn read(home: &Home, selected: &[(&Spec, Vec<&Fault>)]) -> Result<(Vec<Row>, Vec<String>), BenchError> {
     let load = |id: &str| load_one(&home.specs(), id);
     let (mut rows, mut false_alarms) = (Vec::new(), Vec::new());
     for (spec, faults) in selected {
-        let fixtures = FixtureSet::open(&project.fixture_root(), &spec.fixtures).ok();
         let right = load(&spec.id)?;
         for (key, told) in [(FREE, "of the port as it is"), (LOCAL, "of the port as it is, on golden inputs")]
         {
@@ -232,7 +226,7 @@ fn read(
         for fault in faults {
             let faulty = load(&specs::id_of(spec, fault))?;
             let account = home.account(FREE, &faulty)?;
-            let found = Found::of(&account, account.finding(&faulty, fixtures.as_ref()).as_ref());
+            let found = Found::of(&account, account.finding(&faulty));
             rows.push(Row { spec: spec.id.clone(), fault: (*fault).clone(), found });
         }
     }

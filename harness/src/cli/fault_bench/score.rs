@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::file::{AtLeast, AtMost, Fault};
 use crate::Class;
-use crate::diagnose::Kind;
+use crate::diagnose::{FactKind, Kind};
 use crate::run::{Account, Culprit, Ending, Finding, Verdict};
 use crate::spec::RESERVED;
 
@@ -30,26 +30,29 @@ pub(super) struct Found {
     pub(super) caught: bool,
     /// The first red checkpoint of the free run.
     pub(super) first: Option<Place>,
-    /// The stage that is wrong by its own doing.
+    /// The first faulty stage.
     pub(super) culprit: Option<Place>,
     /// What is said of the culprit, best first.
     pub(super) causes: Vec<Kind>,
+    /// What is seen of it where nothing explains it.
+    pub(super) facts: Vec<FactKind>,
 }
 
 impl Found {
     /// Reads it from what the run says, and from what it comes to.
     pub(super) fn of(account: &Account, finding: Option<&Finding>) -> Self {
-        let (culprit, causes) = match finding {
-            Some(Finding::Culprit(Culprit { name, class, causes, .. })) => {
-                (Some(Place { checkpoint: name.clone(), class: *class }), causes.as_slice())
+        let (culprit, causes, facts) = match finding {
+            Some(Finding::Culprit(Culprit { name, class, causes, facts, .. })) => {
+                (Some(Place { checkpoint: name.clone(), class: *class }), &causes[..], &facts[..])
             }
-            Some(Finding::Right | Finding::Drift(_) | Finding::Unknown(_)) | None => (None, &[][..]),
+            Some(Finding::Right | Finding::Drift(_) | Finding::Unknown(_)) | None => (None, &[][..], &[][..]),
         };
         Self {
             caught: account.is_red(),
             first: checkpoints(account).find_map(red),
             culprit,
             causes: causes.iter().map(|cause| cause.kind).collect(),
+            facts: facts.iter().map(|fact| fact.kind).collect(),
         }
     }
 }
@@ -100,6 +103,11 @@ impl Row {
         Some(self.found.causes.first().is_some_and(|kind| self.fault.allows(*kind)))
     }
 
+    /// Whether the fact that is expected is among those that are seen; nothing where none is expected.
+    pub(super) fn is_seen(&self) -> Option<bool> {
+        self.fault.fact.map(|fact| self.found.facts.contains(&fact))
+    }
+
     /// What is said of it and is not true.
     pub(super) fn wrong_causes(&self) -> impl Iterator<Item = Kind> {
         self.found.causes.iter().copied().filter(|kind| !self.fault.allows(*kind))
@@ -110,6 +118,7 @@ impl Row {
         self.found.caught
             && self.is_placed()
             && self.is_explained().unwrap_or(true)
+            && self.is_seen().unwrap_or(true)
             && self.wrong_causes().next().is_none()
     }
 }
@@ -123,6 +132,9 @@ pub(super) struct Score {
     /// Faults that have a cause which values can tell.
     pub(super) explicable: usize,
     pub(super) cause: usize,
+    /// Faults that nothing explains and that show a fact.
+    pub(super) telling: usize,
+    pub(super) facts: usize,
     pub(super) wrong_causes: usize,
     pub(super) false_alarms: usize,
 }
@@ -136,6 +148,8 @@ impl Score {
             placed: count(&|row| row.is_placed()),
             explicable: count(&|row| row.fault.cause.is_some()),
             cause: count(&|row| row.is_explained() == Some(true)),
+            telling: count(&|row| row.fault.fact.is_some()),
+            facts: count(&|row| row.is_seen() == Some(true)),
             wrong_causes: rows.iter().map(|row| row.wrong_causes().count()).sum(),
             false_alarms,
         }
@@ -147,6 +161,7 @@ impl Score {
             ("caught", self.caught, at_least.caught),
             ("placed", self.placed, at_least.placed),
             ("cause", self.cause, at_least.cause),
+            ("facts", self.facts, at_least.facts),
         ];
         let rose = [
             ("wrong causes", self.wrong_causes, at_most.wrong_causes),
@@ -163,6 +178,7 @@ impl Score {
         self.caught > at_least.caught
             || self.placed > at_least.placed
             || self.cause > at_least.cause
+            || self.facts > at_least.facts
             || self.wrong_causes < at_most.wrong_causes
             || self.false_alarms < at_most.false_alarms
     }
@@ -170,11 +186,12 @@ impl Score {
 
 impl fmt::Display for Score {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { faults, caught, placed, explicable, cause, wrong_causes, false_alarms } = self;
+        let Self { faults, caught, placed, explicable, cause, telling, facts, wrong_causes, false_alarms } =
+            self;
         write!(
             f,
             "caught {caught}/{faults}, placed {placed}/{faults}, cause {cause}/{explicable}, \
-             wrong causes {wrong_causes}, false alarms {false_alarms}"
+             facts {facts}/{telling}, wrong causes {wrong_causes}, false alarms {false_alarms}"
         )
     }
 }
@@ -190,12 +207,18 @@ mod tests {
 
     fn found(checkpoint: &str, class: Class, causes: &[Kind]) -> Found {
         let place = Some(Place { checkpoint: checkpoint.to_owned(), class });
-        Found { caught: true, first: place.clone(), culprit: place, causes: causes.to_vec() }
+        Found {
+            caught: true,
+            first: place.clone(),
+            culprit: place,
+            causes: causes.to_vec(),
+            facts: Vec::new(),
+        }
     }
 
     const EPS: &str = "{fault: eps, culprit: norm, class: value, cause: norm_eps, or: [token_factor]}";
     const WEIGHTS: &str = "{fault: weights, culprit: out, class: value, cause: none}";
-    const AT_LEAST: AtLeast = AtLeast { caught: 1, placed: 1, cause: 1 };
+    const AT_LEAST: AtLeast = AtLeast { caught: 1, placed: 1, cause: 1, facts: 0 };
     const AT_MOST: AtMost = AtMost { wrong_causes: 0, false_alarms: 0 };
 
     #[test]
@@ -206,7 +229,7 @@ mod tests {
             let score = Score::of(&[row], 0);
             assert_eq!(
                 score.to_string(),
-                "caught 1/1, placed 1/1, cause 1/1, wrong causes 0, false alarms 0"
+                "caught 1/1, placed 1/1, cause 1/1, facts 0/0, wrong causes 0, false alarms 0"
             );
             assert!(score.broken(AT_LEAST, AT_MOST, false).is_empty());
         }
@@ -226,6 +249,23 @@ mod tests {
             let broken = Score::of(&[row], 0).broken(AT_LEAST, AT_MOST, true);
             assert_eq!(broken, ["wrong causes: 1, at most 0 allowed"]);
         }
+    }
+
+    #[test]
+    fn a_fact_is_counted_apart_and_others_do_no_harm() {
+        let expected = "{fault: head, culprit: out, class: value, cause: none, fact: uncorrelated}";
+        let of = |facts: &[FactKind]| {
+            row(expected, Found { facts: facts.to_vec(), ..found("out", Class::Value, &[]) })
+        };
+        let seen = of(&[FactKind::PartAgrees, FactKind::Uncorrelated]);
+        assert!(seen.is_right());
+        let score = Score::of(&[seen], 0).to_string();
+        assert_eq!(score, "caught 1/1, placed 1/1, cause 0/0, facts 1/1, wrong causes 0, false alarms 0");
+        let unseen = of(&[FactKind::Constant]);
+        assert!(!unseen.is_right());
+        let at_least = AtLeast { cause: 0, facts: 1, ..AT_LEAST };
+        let broken = Score::of(&[unseen], 0).broken(at_least, AT_MOST, false);
+        assert_eq!(broken, ["facts is 0, at least 1 demanded"]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::score::{Place, Row, Score};
-use crate::diagnose::Kind;
+use crate::diagnose::{FactKind, Kind};
 
 /// The rows, by spec; with `missed` only those that leave something to wish for.
 pub(super) fn table(rows: &[Row], missed: bool) -> String {
@@ -21,7 +21,8 @@ pub(super) fn table(rows: &[Row], missed: bool) -> String {
             spec = &row.spec;
             text.push_str(&format!("{spec}\n"));
         }
-        let wanted = row.fault.cause.map_or("none", Kind::name);
+        let fact = row.fault.fact.map(|fact| format!(", fact {fact}")).unwrap_or_default();
+        let wanted = row.fault.cause.map_or("none", Kind::name).to_owned() + &fact;
         let line = format!(
             "  {:<8} {:<fault$}  {:<place$}  {wanted}{}",
             mark(row),
@@ -49,6 +50,8 @@ fn mark(row: &Row) -> &'static str {
         "wrong"
     } else if row.is_explained() == Some(false) {
         "cause"
+    } else if row.is_seen() == Some(false) {
+        "fact"
     } else {
         "ok"
     }
@@ -71,6 +74,10 @@ fn otherwise(row: &Row) -> String {
         found
             .push(format!("cause {}", if causes.is_empty() { "none".to_owned() } else { causes.join(", ") }));
     }
+    if row.is_seen() == Some(false) {
+        let facts: Vec<&str> = row.found.facts.iter().map(|kind| FactKind::name(*kind)).collect();
+        found.push(format!("fact {}", if facts.is_empty() { "none".to_owned() } else { facts.join(", ") }));
+    }
     if found.is_empty() { String::new() } else { format!("; found {}", found.join("; ")) }
 }
 
@@ -87,10 +94,12 @@ pub(super) fn json(rows: &[Row], alarms: &[String], score: &Score) -> Value {
                     "first": row.fault.first(),
                     "cause": row.fault.cause,
                     "or": row.fault.also_true,
+                    "fact": row.fault.fact,
                 },
                 "found": row.found,
                 "placed": row.is_placed(),
                 "explained": row.is_explained(),
+                "seen": row.is_seen(),
                 "wrong_causes": row.wrong_causes().collect::<Vec<_>>(),
                 "right": row.is_right(),
             })
