@@ -37,6 +37,22 @@ impl Folder {
         write_npy(self.path(file), &view).unwrap();
     }
 
+    fn complex64(&self, file: &str, values: &[[f32; 2]]) {
+        let bytes: Vec<u8> = values.iter().flatten().flat_map(|x| x.to_le_bytes()).collect();
+        let view = TensorView::new(Dtype::Complex64, &[values.len()], &bytes).unwrap();
+        write_npy(self.path(file), &view).unwrap();
+    }
+
+    /// As `np.save` writes complex128.
+    fn complex128(&self, file: &str, values: &[[f64; 2]]) {
+        let dict = format!("{{'descr': '<c16', 'fortran_order': False, 'shape': ({},), }}\n", values.len());
+        let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+        bytes.extend((dict.len() as u16).to_le_bytes());
+        bytes.extend(dict.bytes());
+        bytes.extend(values.iter().flatten().flat_map(|x| x.to_le_bytes()));
+        fs::write(self.path(file), bytes).unwrap();
+    }
+
     /// A safetensors file of float32 vectors.
     fn safetensors(&self, file: &str, metadata: &str, tensors: &[(&str, &[f32])]) {
         let (mut entries, mut data) = (Vec::new(), Vec::new());
@@ -187,6 +203,37 @@ fn two_lone_tensors_are_a_pair_and_layouts_and_casts_are_told() {
         2,
         &["`wide` of A cannot be cast"],
     );
+}
+
+/// A rotary table is complex, and so is its float64 run.
+#[test]
+fn a_complex_table_has_a_float64_floor() {
+    let folder = Folder::new();
+    let table = [[0.6f32, 0.8], [0.28, 0.96], [-1.0, 0.0], [0.0, -1.0]];
+    let off = |by: f32| table.map(|[re, im]| [re + by, im]);
+    folder.complex64("a/rope.npy", &table);
+    folder.complex64("near/rope.npy", &off(1e-7));
+    folder.complex64("far/rope.npy", &off(1e-5));
+    folder.complex128("truth/rope.npy", &table.map(|[re, im]| [f64::from(re) + 3e-8, f64::from(im) - 4e-8]));
+    let words = ["gate   noise 8, by the distance of A from `truth`", "1 agree"];
+    check(folder.diff(&["a", "near", "--noise", "truth"]), 0, &words);
+    check(folder.diff(&["a", "far", "--noise", "truth"]), 1, &["rope: value differs", "0 agree, 1 differ"]);
+    check(folder.diff(&["truth", "truth"]), 0, &["1 agree, 0 differ"]);
+}
+
+#[test]
+fn files_of_mlx_are_read_and_files_of_torch_get_advice() {
+    let folder = Folder::new();
+    folder.safetensors("mlx.safetensors", "null", &[("norm", &[5.])]);
+    folder.safetensors("other.safetensors", "", &[("norm", &[5.])]);
+    check(folder.diff(&["mlx.safetensors", "other.safetensors"]), 0, &["1 agree, 0 differ"]);
+    fs::write(folder.path("model.pt"), b"PK").unwrap();
+    let output = folder.diff(&["model.pt", "mlx.safetensors"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success());
+    let command =
+        "torch.load('model.pt', map_location='cpu', weights_only=True).items()}, 'model.safetensors')\"`";
+    assert!(said.contains("`model.pt` is not known as a tensor file") && said.contains(command), "{said}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use super::key::is_sha256;
 use crate::compare::Floor;
-use crate::tensor::{Dtype, EXTENSIONS, MAX_AXES, byte_len};
+use crate::tensor::{Dtype, EXTENSIONS, MAX_AXES, byte_len, convert_advice};
 
 /// The version of the format that is read here.
 pub const FORMAT: u32 = 1;
@@ -182,7 +182,8 @@ impl TensorEntry {
             return Err(format!("its file `{file}` is not a plain path from the folder"));
         }
         if !EXTENSIONS.iter().any(|known| self.file.ends_with(&format!(".{known}"))) {
-            return Err(format!("its file `{}` must end in .npy, .npz or .safetensors", self.file));
+            let advice = convert_advice(&self.file);
+            return Err(format!("its file `{}` must end in .npy, .npz or .safetensors{advice}", self.file));
         }
         if self.is_npy() && self.key.is_some() {
             return Err("it has a `key`, but an npy file has no names".into());
@@ -328,7 +329,12 @@ mod tests {
             ("/tensors/0/file", json!("/etc/g.npy"), "is not a plain path from the folder"),
             ("/tensors/0/file", json!("a\\b.npy"), "is not a plain path from the folder"),
             ("/tensors/0/file", json!("C:g.npy"), "is not a plain path from the folder"),
-            ("/tensors/0/file", json!("g.bin"), "must end in .npy, .npz or .safetensors"),
+            ("/tensors/0/file", json!("g.txt"), "must end in .npy, .npz or .safetensors"),
+            (
+                "/tensors/0/file",
+                json!("g.bin"),
+                "must end in .npy, .npz or .safetensors; convert it with `python",
+            ),
             ("/tensors/2/key", json!("k"), "it has a `key`, but an npy file has no names"),
             ("/tensors/2/sequnce", json!(0), "unknown field `sequnce`"),
         ];

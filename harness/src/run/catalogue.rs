@@ -8,13 +8,13 @@ use thiserror::Error;
 use crate::golden::{FixtureSet, TensorEntry};
 use crate::spec::list::counted;
 use crate::spec::{Packing, Weights};
-use crate::tensor::Dtype;
+use crate::tensor::{Dtype, convert_advice};
 
 /// Why the spec's weights cannot be told apart or found.
 #[derive(Debug, Error)]
 #[expect(missing_docs, reason = "each message names its fields")]
 pub enum CatalogueError {
-    #[error("the spec's weight file `{file}` has no weights in the manifest")]
+    #[error("the spec's weight file `{file}` has no weights in the manifest{}", convert_advice(file))]
     NoFile { file: String },
     #[error("`{first}` and `{second}` would both be the weight `{name}` by the spec's `rename`")]
     TwoWeights { name: String, first: String, second: String },

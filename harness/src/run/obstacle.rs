@@ -5,10 +5,11 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::Class;
-use crate::golden::{ChecksumMemory, FixtureError, FixtureSet};
+use crate::golden::{ChecksumMemory, FixtureError, FixtureSet, Role};
 use crate::regular;
 use crate::report::error_chain;
-use crate::spec::Spec;
+use crate::spec::{Device, Spec};
+use crate::tensor::Dtype;
 
 /// Something about the spec or its fixtures that must be mended before a run can say anything.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -53,6 +54,33 @@ pub(crate) fn look_at_fixtures(
             return (Some(set), vec![obstacle]);
         }
     }
-    let obstacles = set.verify(memory).into_iter().map(Obstacle::from).collect();
+    let mut obstacles: Vec<Obstacle> = set.verify(memory).into_iter().map(Obstacle::from).collect();
+    obstacles.extend(float64(spec, &set));
     (Some(set), obstacles)
+}
+
+/// Inputs and weights in float64, unless the spec is for the CPU, the only device on which MLX has it.
+///
+/// NumPy makes float64 where nobody asks for it. A port that is given it computes in float64 on a machine without a GPU,
+/// fails on others, and proves nothing about float32.
+fn float64(spec: &Spec, set: &FixtureSet) -> Vec<Obstacle> {
+    if spec.device == Device::Cpu {
+        return Vec::new();
+    }
+    let inputs = set.entries(Role::Input).filter(|entry| spec.inputs.contains(&entry.name));
+    let files = spec.weights.as_ref().map(|weights| weights.files.as_slice()).unwrap_or_default();
+    let weights = set.weights().filter(|entry| files.contains(&entry.file));
+    inputs
+        .chain(weights)
+        .filter(|entry| entry.dtype == Dtype::Float64)
+        .map(|entry| Obstacle {
+            class: Class::Spec,
+            text: format!(
+                "{} `{}` is float64, which MLX computes on the CPU only; save it as float32 in the reference's script, or \
+                 say `device: cpu` in the spec if the port is to compute in float64",
+                entry.role.name(),
+                entry.name
+            ),
+        })
+        .collect()
 }

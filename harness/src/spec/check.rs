@@ -14,7 +14,7 @@ use super::problem::{Place, Problem, SpecError, quoted};
 use super::words::Device;
 use super::yaml::{self, Keys};
 use crate::near::did_you_mean;
-use crate::tensor::Dtype;
+use crate::tensor::{Dtype, convert_advice};
 
 /// Reads one spec from its text; `path` is for messages only.
 ///
@@ -260,6 +260,11 @@ fn weights(file: &WeightsFile, place: &Place, reader: &mut Reader<'_>) -> Weight
     }
     for at in &files {
         relative(at, "the fixture folder", reader);
+        let advice = convert_advice(&at.value);
+        if !advice.is_empty() {
+            let problem = format!("`{}` is what PyTorch pickles, which is not read", at.value);
+            reader.problem(&at.place, problem, format!("expected .npy, .npz or .safetensors{advice}"));
+        }
     }
     let list = |list: &Maybe<Vec<At<String>>>| {
         list.value().map_or_else(Vec::new, |list| list.iter().map(|at| at.value.clone()).collect())

@@ -48,7 +48,11 @@ pub enum TensorError {
     #[error("cannot write `{}`", path.display())]
     Write { path: PathBuf, source: io::Error },
     /// The name does not say which kind of tensor file this is.
-    #[error("`{}` is not known as a tensor file, its name must end in .npy, .npz or .safetensors", path.display())]
+    #[error(
+        "`{}` is not known as a tensor file, its name must end in .npy, .npz or .safetensors{}",
+        path.display(),
+        convert_advice(&path.to_string_lossy())
+    )]
     Extension { path: PathBuf },
     /// Git LFS left a note instead of the data.
     #[error("`{}` is a Git LFS pointer, the data was not fetched; run `git lfs pull`", path.display())]
@@ -74,6 +78,25 @@ pub enum TensorError {
     /// No tensor of that name.
     #[error("`{}` has no tensor `{name}`{near}", path.display())]
     Absent { path: PathBuf, name: String, near: String },
+}
+
+/// What to do about a file that PyTorch pickled, to be added to a sentence; nothing for other files.
+///
+/// Such a file is a program, so nothing here reads it; torch itself does with `weights_only`, which runs none of it.
+pub(crate) fn convert_advice(path: &str) -> String {
+    let stem = ["pt", "pth", "bin", "ckpt"].iter().find_map(|end| path.strip_suffix(&format!(".{end}")));
+    let Some(stem) = stem else { return String::new() };
+    // What a shell or Python would take for more than a name is left for people to write.
+    let is_plain = |text: &str| text.chars().all(|c| c.is_alphanumeric() || "/._-+ ".contains(c));
+    let (from, to) = match is_plain(path) {
+        true => (path.to_owned(), format!("{stem}.safetensors")),
+        false => ("FILE.pt".to_owned(), "FILE.safetensors".to_owned()),
+    };
+    format!(
+        "; convert it with `python -c \"import torch; from safetensors.torch import save_file; save_file({{name: \
+         tensor.contiguous().clone() for name, tensor in torch.load('{from}', map_location='cpu', weights_only=True).items()}}, \
+         '{to}')\"`"
+    )
 }
 
 fn all_dtypes() -> String {

@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn other_names_are_refused_with_the_ones_that_are_known() {
-        for path in ["goldens.bin", "goldens", "goldens.NPY"] {
+        for path in ["goldens.txt", "goldens", "goldens.NPY"] {
             let error = TensorFile::open(path).unwrap_err();
             assert!(matches!(error, TensorError::Extension { .. }));
             assert_eq!(
@@ -151,6 +151,28 @@ mod tests {
                     "`{path}` is not known as a tensor file, its name must end in .npy, .npz or .safetensors"
                 )
             );
+        }
+    }
+
+    #[test]
+    fn what_torch_pickled_comes_with_the_command_that_converts_it() {
+        for (path, from, to) in [
+            ("a/model.pt", "'a/model.pt'", "'a/model.safetensors'"),
+            ("model.pth", "'model.pth'", "'model.safetensors'"),
+            ("pytorch_model.bin", "'pytorch_model.bin'", "'pytorch_model.safetensors'"),
+            ("x.ckpt", "'x.ckpt'", "'x.safetensors'"),
+            ("it's; rm -r $HOME.pt", "'FILE.pt'", "'FILE.safetensors'"),
+        ] {
+            let error = TensorFile::open(path).unwrap_err().to_string();
+            assert!(
+                error.contains("must end in .npy, .npz or .safetensors; convert it with `python -c"),
+                "{error}"
+            );
+            assert!(
+                error.contains(&format!("torch.load({from}, map_location='cpu', weights_only=True)")),
+                "{error}"
+            );
+            assert!(error.contains(to) && error.lines().count() == 1, "{error}");
         }
     }
 

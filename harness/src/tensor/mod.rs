@@ -19,6 +19,7 @@ mod write;
 pub(crate) use cast::nearest_bf16;
 pub use cast::{CastError, cast};
 pub use dtype::Dtype;
+pub(crate) use error::convert_advice;
 pub use error::{Place, TensorError};
 pub use file::TensorFile;
 pub(crate) use file::{EXTENSIONS, is_lfs_pointer};

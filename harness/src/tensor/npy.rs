@@ -85,19 +85,27 @@ pub(super) fn parse(place: &Place, bytes: &[u8]) -> Result<Header, TensorError> 
     scan(text).map_err(bad)?;
 
     let header = NpyHeader::from_reader(&bytes[..start]).map_err(|error| bad(error.to_string()))?;
-    let (dtype, big_endian) =
+    let Element { dtype, big_endian, parts } =
         element(&header.dtype()).map_err(|found| TensorError::Dtype { place: place.clone(), found })?;
     if header.shape().len() > MAX_AXES {
         return Err(bad(format!("it has {} axes, at most {MAX_AXES} are allowed", header.shape().len())));
     }
-    let shape: Vec<usize> = header
+    let mut shape: Vec<usize> = header
         .shape()
         .iter()
         .map(|&length| usize::try_from(length))
         .collect::<Result<_, _>>()
         .map_err(|_| bad(format!("shape {:?} is too large for this machine", header.shape())))?;
+    let mut fortran = header.order() == Order::Fortran;
+    if parts > 1 {
+        if fortran && shape.len() > 1 {
+            return Err(bad("it holds complex128 in Fortran order; save it in C order".into()));
+        }
+        fortran = false;
+        shape.push(parts);
+    }
     let len = byte_len(dtype, &shape).map_err(|source| TensorError::View { place: place.clone(), source })?;
-    let layout = Layout { fortran: header.order() == Order::Fortran, big_endian };
+    let layout = Layout { fortran, big_endian };
     Ok(Header { dtype, shape, layout, start, len })
 }
 
@@ -151,8 +159,17 @@ fn scan(text: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// The dtype and whether elements are big-endian, or the words for what it is instead.
-fn element(descr: &DType) -> Result<(Dtype, bool), String> {
+/// What a file's elements are.
+struct Element {
+    dtype: Dtype,
+    big_endian: bool,
+    /// Numbers of that dtype per element: two for complex128, which MLX does not have. It is read as float64 with a last
+    /// axis of two, the real and the imaginary part.
+    parts: usize,
+}
+
+/// What the elements are, or the words for what it is instead.
+fn element(descr: &DType) -> Result<Element, String> {
     let DType::Plain(plain) = descr else {
         return Err("structured elements".into());
     };
@@ -170,11 +187,13 @@ fn element(descr: &DType) -> Result<(Dtype, bool), String> {
         (TypeChar::Float, 4) => Dtype::Float32,
         (TypeChar::Float, 8) => Dtype::Float64,
         (TypeChar::Complex, 8) => Dtype::Complex64,
+        (TypeChar::Complex, 16) => Dtype::Float64,
         // NumPy has no bfloat16: both ml_dtypes and MLX write its bytes as this.
         (TypeChar::RawData, 2) if plain.endianness() == Endianness::Little => Dtype::Bfloat16,
         _ => return Err(refused(plain)),
     };
-    Ok((dtype, plain.endianness() == Endianness::Big))
+    let parts = if plain.type_char() == TypeChar::Complex && dtype == Dtype::Float64 { 2 } else { 1 };
+    Ok(Element { dtype, big_endian: plain.endianness() == Endianness::Big, parts })
 }
 
 fn refused(plain: &TypeStr) -> String {
@@ -184,7 +203,7 @@ fn refused(plain: &TypeStr) -> String {
         TypeChar::UnicodeStr => "strings",
         TypeChar::DateTime | TypeChar::TimeDelta => "dates or durations",
         TypeChar::Float => "extended floats",
-        TypeChar::Complex => "complex numbers wider than complex64",
+        TypeChar::Complex => "complex numbers wider than complex128",
         TypeChar::RawData if plain.size_field() == 1 => "raw bytes or 8-bit floats",
         TypeChar::RawData if plain.size_field() == 2 => "raw pairs of bytes (bfloat16 is `<V2`)",
         TypeChar::RawData => "raw bytes",
@@ -232,6 +251,25 @@ mod tests {
     }
 
     #[test]
+    fn complex128_is_float64_with_a_last_axis_of_two() {
+        let dict = |order: &str, shape: &str| {
+            file(1, &format!("{{'descr': '>c16', 'fortran_order': {order}, 'shape': {shape}, }}\n"))
+        };
+        for (bytes, shape) in [
+            (dict("False", "(2, 3)"), vec![2, 3, 2]),
+            (dict("False", "()"), vec![2]),
+            (dict("True", "(4,)"), vec![4, 2]),
+        ] {
+            let layout = Layout { fortran: false, big_endian: true };
+            let len = 8 * shape.iter().product::<usize>();
+            let expected = Header { dtype: Dtype::Float64, shape, layout, start: bytes.len(), len };
+            assert_eq!(read(&bytes).unwrap(), expected);
+        }
+        let error = read(&dict("True", "(2, 3)")).unwrap_err();
+        assert!(error.ends_with("it holds complex128 in Fortran order; save it in C order"), "{error}");
+    }
+
+    #[test]
     fn what_no_tensor_can_hold_is_refused_by_name() {
         let dict = |descr: &str| format!("{{'descr': {descr}, 'fortran_order': False, 'shape': (1,), }}");
         for (descr, words) in [
@@ -239,7 +277,7 @@ mod tests {
             ("'<U3'", "holds strings (`<U3`)"),
             ("'|S3'", "holds byte strings (`|S3`)"),
             ("'<f16'", "holds extended floats (`<f16`)"),
-            ("'<c16'", "holds complex numbers wider than complex64 (`<c16`)"),
+            ("'<c32'", "holds complex numbers wider than complex128 (`<c32`)"),
             ("'<V1'", "holds raw bytes or 8-bit floats (`<V1`)"),
             ("'|V2'", "holds raw pairs of bytes (bfloat16 is `<V2`) (`|V2`)"),
             ("'<M8[ns]'", "holds dates or durations (`<M8[ns]`)"),

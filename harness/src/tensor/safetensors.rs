@@ -156,7 +156,8 @@ impl<'de> Deserialize<'de> for Header {
                         return Err(A::Error::custom(format_args!("`{name}` is there twice")));
                     }
                     if name == "__metadata__" {
-                        header.metadata = map.next_value()?;
+                        // MLX writes `null` where there is none.
+                        header.metadata = map.next_value::<Option<_>>()?.unwrap_or_default();
                     } else {
                         header.tensors.push((name, map.next_value()?));
                     }
@@ -184,6 +185,18 @@ mod tests {
     fn refuses(header: &str, data: usize, words: &str) {
         let error = open(header, data).unwrap_err();
         assert!(error.contains(words), "{error}");
+    }
+
+    #[test]
+    fn metadata_may_be_null_as_mlx_writes_it_and_nothing_else() {
+        let with = |metadata: &str| {
+            format!(r#"{{"__metadata__":{metadata},"a":{{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}}}"#)
+        };
+        let file = open(&with("null"), 1).unwrap();
+        assert!(file.metadata().is_empty());
+        assert_eq!(file.names().collect::<Vec<_>>(), ["a"]);
+        refuses(&with("[]"), 1, "invalid type");
+        refuses(&with(r#"{"order":null}"#), 1, "invalid type");
     }
 
     #[test]

@@ -148,6 +148,15 @@ fn inputs_weights_and_the_rest_of_a_spec() {
         &["5:28: `weights` has both `file` and `shards`: expected one of \
                them (5:17: `file`)"],
     );
+    check_key(
+        "weights: {file: model.pt}",
+        &[
+            "5:17: `model.pt` is what PyTorch pickles, which is not read: expected .npy, .npz or .safetensors; convert it \
+           with `python -c \"import torch; from safetensors.torch import save_file; save_file({name: \
+           tensor.contiguous().clone() for name, tensor in torch.load('model.pt', map_location='cpu', \
+           weights_only=True).items()}, 'model.safetensors')\"`",
+        ],
+    );
     check_key("weights: {shards: []}", &["5:19: `shards` is empty: expected at least one file"]);
     check_key(
         "weights: {file: a, rename: {b: 1}}",
