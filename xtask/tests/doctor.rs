@@ -103,6 +103,46 @@ fn a_golden_that_was_replaced_with_its_old_time_is_found() {
     project.says(1, &["--check"], 1, &["has SHA-256", "0 current, 1 not"]);
 }
 
+/// Without `harness = false`, `cargo test` prints `running 0 tests` and passes.
+#[test]
+fn a_suite_that_cargo_would_not_run_is_wrong() {
+    let project = Project::new();
+    let lint = |words: &str| {
+        let (code, said) = told(project.command(&["lint"]).output().unwrap());
+        assert_eq!(code, 1, "{said}");
+        assert!(said.contains(&format!("error: {words}")), "lint does not say `{words}`:\n{said}");
+    };
+    lint("Cargo cannot tell whether there is a test target `parity`: error: could not find `Cargo.toml`");
+
+    let package = "[package]\nname = \"p\"\nversion = \"0.0.0\"\nedition = \"2024\"\n";
+    let workspace = "[workspace]\nmembers = [\"crates/*\"]\nresolver = \"3\"\n";
+    project.write("Cargo.toml", workspace);
+    project.write("crates/model/Cargo.toml", package);
+    project.write("crates/model/src/lib.rs", "");
+    lint("no package of the workspace has a test target `parity`");
+    // Cargo finds the file by itself, which is how the two lines are forgotten.
+    project.write("crates/model/tests/parity.rs", "fn main() {}\n");
+    lint("test target `parity` of `");
+    says(&mut doctor(&project), "suite", "is without `harness = false`: libtest finds no test in it");
+    let (_, said) = told(project.command(&["lint"]).output().unwrap());
+    let next = "add the lines `[[test]]`, `name = \"parity\"` and `harness = false` to it";
+    assert!(said.contains(next), "{said}");
+    let listed = format!("{package}autotests = false\n\n[[test]]\nname = \"parity\"\n");
+    project.write("crates/model/Cargo.toml", &listed);
+    lint("test target `parity` of `");
+    let (_, said) = told(project.command(&["lint"]).output().unwrap());
+    assert!(said.contains("add the line `harness = false` to its `[[test]]` named `parity`"), "{said}");
+    project.write("crates/model/Cargo.toml", &format!("{listed}harness = false\ntest = false\n"));
+    lint("test target `parity` of `");
+    project.write("crates/model/Cargo.toml", &format!("{package}autotests = false\n"));
+    lint("no package of the workspace has a test target `parity`");
+
+    project.write("crates/model/Cargo.toml", &format!("{listed}harness = false\n"));
+    says(&mut doctor(&project), "suite", "ok: test target `parity`, with `harness = false`");
+    let (_, said) = told(project.command(&["lint"]).output().unwrap());
+    assert!(!said.contains("test target"), "{said}");
+}
+
 #[test]
 fn what_is_wrong_with_the_machine_makes_it_exit_with_1() {
     let project = Project::new();

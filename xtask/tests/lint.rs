@@ -11,7 +11,7 @@ use mlx_parity::compare::{Floor, Gate, Rule, compare};
 use mlx_parity::record::{Record, SCHEMA, Verdict};
 use mlx_parity::tensor::{Dtype, TensorView};
 
-use said::check;
+use said::{CARGO_TOML, check};
 
 /// A project with the gated MLP in it, whose `norm` has a tolerance, `gated` noise and `out` a policy.
 struct Project(tempfile::TempDir);
@@ -35,6 +35,8 @@ impl Project {
         ] {
             project.write(file, &fs::read(repository.join(file)).unwrap());
         }
+        project.write("Cargo.toml", CARGO_TOML.as_bytes());
+        project.write("tests/parity.rs", b"fn main() {}\n");
         fs::create_dir(project.0.path().join("xtask")).unwrap();
         project
     }

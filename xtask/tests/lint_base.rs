@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use said::check;
+use said::{CARGO_TOML, check};
 
 struct Repository(tempfile::TempDir);
 
@@ -34,6 +34,8 @@ impl Repository {
             made.write(file, &fs::read(here.join(file)).unwrap());
         }
         made.write(PORT, b"// right\n");
+        made.write("Cargo.toml", CARGO_TOML.as_bytes());
+        made.write("tests/parity.rs", b"fn main() {}\n");
         made.write("xtask/.keep", b"");
         made.write(".gitignore", b"/target\n");
         made.git(&["init", "-q", "-b", "main"]);
@@ -160,13 +162,25 @@ fn other_checks_and_policies_count_too() {
     check(repository.lint(), 1, &["loosens a check: spec `gated_mlp/block` is gone, with 3 checkpoints"]);
 }
 
-/// Changes a golden, as far as its manifest tells.
-fn move_golden(repository: &Repository) {
-    let path = repository.0.path().join(MANIFEST);
+/// Edits the manifest's entry of a golden.
+fn edit_golden(repository: &Repository, file: &str, name: &str, edit: impl FnOnce(&mut serde_json::Value)) {
+    let path = repository.0.path().join(file);
     let mut manifest: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     let tensors = manifest["tensors"].as_array_mut().unwrap();
-    let norm = tensors.iter_mut().find(|one| one["name"] == "norm").unwrap();
-    norm["sha256"] = "0".repeat(64).into();
+    edit(tensors.iter_mut().find(|one| one["name"] == name).unwrap());
+    fs::write(path, serde_json::to_vec(&manifest).unwrap()).unwrap();
+}
+
+/// Changes a golden, as far as its manifest tells.
+fn move_golden(repository: &Repository) {
+    edit_golden(repository, MANIFEST, "norm", |norm| norm["sha256"] = "0".repeat(64).into());
+}
+
+/// Changes the reference, as far as the manifest tells.
+fn move_reference(repository: &Repository) {
+    let path = repository.0.path().join(MANIFEST);
+    let mut manifest: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    manifest["made_by"]["key"] = "1".repeat(64).into();
     fs::write(path, serde_json::to_vec(&manifest).unwrap()).unwrap();
 }
 
@@ -176,25 +190,132 @@ fn goldens_that_change_with_port_code_in_one_commit_are_errors() {
     move_golden(&repository);
     repository.write(PORT, b"// wrong\n");
     let words = [
-        "error: goldens change together with port code in the uncommitted work tree: `norm`",
-        "note: it also touches `src/gated_mlp.rs`",
-        "in a commit of its own",
+        "error: goldens change together with port code: `norm`",
+        "note: the uncommitted work tree changes them",
+        "note: the same branch touches `src/gated_mlp.rs`",
+        "note: neither their script, nor their `reference` block, nor the lock of the references changed",
+        "in a branch of its own",
     ];
     check(repository.lint(), 1, &words);
     repository.commit("Change both");
-    check(repository.lint(), 1, &["together with port code in commit ", " Change both: `norm`"]);
+    check(repository.lint(), 1, &[words[0], " Change both changes them"]);
+    // A reference that changes with them excuses nothing here.
+    move_reference(&repository);
+    repository.git(&["commit", "-q", "-a", "--amend", "--no-edit"]);
+    let words = [words[0], "their reference changed, but a commit changes both", "in a commit of its own"];
+    check(repository.lint(), 1, &words);
+}
+
+/// A port that becomes its own oracle does not look like it in any single commit.
+#[test]
+fn goldens_that_follow_the_port_in_a_later_commit_are_errors() {
+    for golden_first in [false, true] {
+        let repository = Repository::new();
+        let goldens = || {
+            move_golden(&repository);
+            repository.commit("Make goldens anew");
+        };
+        let port = || {
+            repository.write(PORT, b"// wrong\n");
+            repository.commit("Change the port");
+        };
+        let steps: [&dyn Fn(); 2] = if golden_first { [&goldens, &port] } else { [&port, &goldens] };
+        steps.iter().for_each(|step| step());
+        check(
+            repository.lint(),
+            1,
+            &[
+                "error: goldens change together with port code: `norm`",
+                " Make goldens anew changes them",
+                "note: the same branch touches `src/gated_mlp.rs`",
+                "help: make them anew in a branch of its own",
+            ],
+        );
+    }
+    // Nor under another folder's name.
+    let repository = Repository::new();
+    repository.write(PORT, b"// wrong\n");
+    repository.commit("Change the port");
+    repository.git(&["mv", "fixtures/gated_mlp/block", "fixtures/gated_mlp/other"]);
+    repository.edit(SPEC, "port:", "fixtures: gated_mlp/other\nport:");
+    repository.commit("Move the set");
+    let said = check(repository.lint(), 0, &["0 things are wrong\n"]);
+    assert!(!said.contains("goldens change"), "{said}");
+    let moved = "fixtures/gated_mlp/other/manifest.json";
+    edit_golden(&repository, moved, "norm", |norm| norm["sha256"] = "0".repeat(64).into());
+    repository.commit("Make goldens anew");
+    check(repository.lint(), 1, &["error: goldens change together with port code: `norm`"]);
 }
 
 #[test]
-fn goldens_in_a_commit_of_their_own_are_none_of_this() {
+fn a_port_may_follow_its_reference() {
+    let repository = Repository::new();
+    move_golden(&repository);
+    move_reference(&repository);
+    repository.commit("Follow the reference");
+    // Alone it is what regenerating fixtures is for; the set is stale and corrupt here, which other checks tell.
+    let said = check(repository.lint(), 1, &["error: spec `gated_mlp/block`"]);
+    assert!(!said.contains("goldens change"), "{said}");
+    repository.write(PORT, b"// as the reference has it now\n");
+    repository.commit("Change the port");
+    check(
+        repository.lint(),
+        1,
+        &[
+            "warning: goldens change in a branch that changes port code: `norm`",
+            "note: their reference changed",
+            "`cargo xtask regenerate-fixtures --check --run gated_mlp/block` shows whether",
+        ],
+    );
+    // The lock of their environment is a part of the reference.
+    let repository = Repository::new();
+    repository.write("exporter/references/uv.lock", b"version = 1\n");
+    repository.write("exporter/references/pyproject.toml", b"");
+    move_golden(&repository);
+    repository.commit("Update torch");
+    repository.write(PORT, b"// as the reference has it now\n");
+    check(repository.lint(), 1, &["warning: goldens change in a branch that changes port code: `norm`"]);
+}
+
+#[test]
+fn goldens_that_change_without_their_reference_are_a_warning() {
     let repository = Repository::new();
     move_golden(&repository);
     repository.commit("Make goldens anew");
+    check(
+        repository.lint(),
+        1,
+        &["warning: goldens change, but their reference does not: `norm`", "--check --run gated_mlp/block`"],
+    );
+}
+
+#[test]
+fn floors_that_grew_are_loosened_tolerances() {
+    let repository = Repository::new();
+    let grow = |by: f64| {
+        edit_golden(&repository, MANIFEST, "out", |out| {
+            for part in ["max", "rms"] {
+                out["floor"][part] = (out["floor"][part].as_f64().unwrap() * by).into();
+            }
+        });
+    };
+    grow(1000.0);
+    repository.commit("Make goldens anew");
+    let words = "loosens a tolerance: the floor of `out` grew 1000x, from max ";
+    check(
+        repository.lint(),
+        0,
+        &[&format!("warning: {words}"), "help: `cargo xtask regenerate-fixtures --check --run"],
+    );
+    check(repository.command(&["--base", "main", "--strict"]).output().unwrap(), 1, &[words]);
     repository.write(PORT, b"// wrong\n");
-    repository.commit("Change the port");
-    // The set is corrupt, which the other checks tell.
-    let said = check(repository.lint(), 1, &["error: spec `gated_mlp/block`"]);
-    assert!(!said.contains("together with"), "{said}");
+    let words = "error: loosens a tolerance together with port code: the floor of `out` grew 1000x";
+    check(repository.lint(), 1, &[words, "note: the same branch touches `src/gated_mlp.rs`"]);
+    // Less is no loosening, and the same golden has the same floor.
+    grow(0.5e-3);
+    check(repository.lint(), 0, &["0 things are wrong\n"]);
+    grow(2.2);
+    check(repository.lint(), 1, &["the floor of `out` grew 1.10x"]);
 }
 
 #[test]
@@ -217,7 +338,11 @@ fn a_file_of_goldens_without_its_manifest_counts_as_changed() {
     let repository = Repository::new();
     repository.write("fixtures/gated_mlp/block/goldens.safetensors", b"rubbish");
     repository.write(PORT, b"// wrong\n");
-    check(repository.lint(), 1, &["work tree: `fixtures/gated_mlp/block/goldens.safetensors`"]);
+    let words = [
+        "together with port code: `fixtures/gated_mlp/block/goldens.safetensors`",
+        "the uncommitted work tree",
+    ];
+    check(repository.lint(), 1, &words);
 }
 
 impl Repository {

@@ -10,6 +10,9 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
+use mlx_parity::tensor::{Dtype, Tensor, write_npy};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
 use shell::{Project, SCRIPT, SET, told};
 
 #[test]
@@ -280,6 +283,74 @@ fn a_reference_that_is_run_must_give_the_set_within_its_floors() {
     project.says(1, &["--check", "--run"], 1, &["are stale", "0 reproduced, 1 not"]);
 }
 
+/// Whoever can write goldens can write checksums and floors too; a run of the reference believes none of them.
+#[test]
+fn a_set_cannot_vouch_for_itself_by_its_floors() {
+    let project = Project::new();
+    let set = format!("fixtures/{SET}");
+    // A golden that is far off, with right checksums and a floor that would excuse anything.
+    project.make(&set, 1, 0.2, 1e3);
+    project.says(1, &["--check"], 0, &["1 current, 0 not"]);
+    project.says(
+        1,
+        &["--check", "--run"],
+        1,
+        &[
+            "model/part: not reproduced",
+            "golden `a`: rms error ",
+            "golden `a`: its floor is 1.0e9x what it is now, at most 8x is allowed: max 1.0e3 with rms 1.0e2 is committed, \
+             max 1.0e-6 with rms 1.0e-7 was measured now",
+            "golden `b`: its floor is ",
+            "0 reproduced, 1 not",
+        ],
+    );
+    // Every golden to the bit, and floors alone that grew.
+    project.make(&set, 1, 0.0, 1e-3);
+    project.says(1, &["--check", "--run"], 1, &["golden `a`: its floor is 1000x what it is now"]);
+    // What other kernels explain is reported, and so is a floor that was larger once.
+    project.make(&set, 1, 0.0, 3e-6);
+    let changed = "note: golden `a`: its floor changed: max 3.0e-6 with rms 3.0e-7 is committed";
+    project.says(1, &["--check", "--run"], 0, &["2 goldens reproduced, 2 of them to the bit", changed]);
+    project.make(&set, 1, 0.0, 1.5e-6);
+    let said = project.says(1, &["--check", "--run"], 0, &["1 reproduced, 0 not"]);
+    assert!(!said.contains("note: "), "{said}");
+    project.make("made/1", 1, 0.0, 1e-5);
+    project.says(1, &["--check", "--run"], 0, &["note: golden `a`: its floor changed: max 1.5e-6"]);
+    // A floor that no run measures any more is worth nothing.
+    project.write(
+        "strip.sh",
+        "sed 's/\"floor\":{[^}]*}/\"no_floor\":\"not in float64\"/g' $1 > $1.new && mv $1.new $1\n",
+    );
+    project.script(&format!("{SCRIPT}sh strip.sh \"$1/manifest.json\"\n"));
+    project.make(&set, 1, 0.0, 1e-6);
+    project.says(
+        1,
+        &["--check", "--run"],
+        1,
+        &["golden `a`: it has a floor, but none was measured now: not in float64"],
+    );
+}
+
+#[test]
+fn a_floor_that_changes_is_shown_before_anything_is_replaced() {
+    let project = Project::new();
+    project.make(&format!("fixtures/{SET}"), 1, 0.0, 1e-6);
+    project.make("made/1", 1, 0.0, 1e-4);
+    let said = [
+        "3 tensors: 2 with another floor only, 1 the same, 2 floors grew",
+        "golden a  another floor, the same elements; its floor grew 100x",
+        "  1.0e-4    1.0e-5\n",
+    ];
+    project.says(1, &["--force"], 1, &said);
+    project.make("made/1", 1, 0.1, 1e-8);
+    project.says(
+        1,
+        &["--force"],
+        1,
+        &["differs by up to 1.00e-1, 8.4e5x its floor", "; its floor shrank 100x"],
+    );
+}
+
 #[test]
 fn too_much_is_warned_of_and_then_stopped() {
     let project = Project::new();
@@ -330,6 +401,30 @@ fn a_checkpoint_that_the_set_does_not_have_makes_it_due() {
     let spec = fs::read_to_string(project.path("parity-specs/model/part.yaml")).unwrap();
     project.write("parity-specs/model/part.yaml", &spec.replace("name: b,", "name: c,"));
     project.says(1, &["--check"], 1, &["have no golden `c`"]);
+}
+
+/// NumPy makes float64 where nobody asks for it, and MLX computes it on the CPU only.
+#[test]
+fn a_float64_input_is_refused_unless_the_spec_is_for_the_cpu() {
+    let project = Project::new();
+    project.says(1, &["--yes"], 0, &[]);
+    let values: Vec<u8> = [1f64; 64].iter().flat_map(|value| value.to_le_bytes()).collect();
+    let tensor = Tensor::from_vec(Dtype::Float64, vec![64], values.clone()).unwrap();
+    write_npy(project.path("fixtures/model/part/input-x.npy"), &tensor.view()).unwrap();
+    let manifest = project.path("fixtures/model/part/manifest.json");
+    let mut text: Value = serde_json::from_slice(&fs::read(&manifest).unwrap()).unwrap();
+    let sha256: String = Sha256::digest(&values).iter().map(|byte| format!("{byte:02x}")).collect();
+    let entry = &mut text["tensors"][2];
+    (entry["dtype"], entry["sha256"]) = ("float64".into(), sha256.into());
+    fs::write(&manifest, text.to_string()).unwrap();
+    let words = "input `x` is float64, which MLX computes on the CPU only; save it as float32 in the reference's script, or \
+                 say `device: cpu` in the spec";
+    project.says(1, &["--check"], 1, &[words, "0 current, 1 not"]);
+    let (_, said) = told(project.command(&["lint"]).output().unwrap());
+    assert!(said.contains(&format!("error: spec `model/part`: {words}")), "{said}");
+    let spec = fs::read_to_string(project.path("parity-specs/model/part.yaml")).unwrap();
+    project.write("parity-specs/model/part.yaml", &format!("{spec}device: cpu\n"));
+    project.says(1, &["--check"], 0, &["1 current, 0 not"]);
 }
 
 /// A full disk is played by a limit on the size of files; whoever hits it is killed or told, and the old set stays.

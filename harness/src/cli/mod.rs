@@ -33,6 +33,7 @@ mod script;
 mod setup;
 mod size;
 mod steps;
+mod suite_target;
 mod test;
 mod tighten;
 mod weights;

@@ -7,6 +7,7 @@ use rustix::fs::statvfs;
 use super::Check;
 use crate::cli::regenerate::{left_behind, not_current};
 use crate::cli::size::{self, Limits};
+use crate::cli::suite_target::check_suite_target;
 use crate::cli::{Project, regenerate};
 use crate::golden::Trust;
 use crate::report::error_chain;
@@ -15,11 +16,20 @@ use crate::spec::Specs;
 use crate::spec::list::counted;
 
 pub(super) fn checks(project: &Project) -> Vec<Check> {
-    let mut checks = vec![fixtures(project)];
+    let mut checks = vec![suite(project), fixtures(project)];
     checks.extend(left(project));
     checks.push(size(project));
     checks.push(disk(project.root()));
     checks
+}
+
+fn suite(project: &Project) -> Check {
+    match check_suite_target(project) {
+        Ok(_) => {
+            Check::ok("suite", format!("test target `{}`, with `harness = false`", project.suite_target()))
+        }
+        Err(error) => Check::wrong("suite", error_chain(&error), Some(error.next())),
+    }
 }
 
 fn fixtures(project: &Project) -> Check {

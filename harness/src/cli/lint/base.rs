@@ -1,20 +1,21 @@
 //! `lint --base`: what a change loosens, and goldens that it moves together with the code they judge.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use super::finding::{Finding, some_of};
-use super::git::{Change, Commit, Git, GitError};
+use super::git::{Change, Git, GitError};
+use super::goldens::Branch;
 use super::loosened::{Loosened, loosened};
-use crate::golden::{MANIFEST, Manifest};
 use crate::spec::Specs;
-use crate::tensor::EXTENSIONS;
 
 /// Where what is held against a commit lies now.
 pub(super) struct Roots<'a> {
     pub(super) root: &'a Path,
     pub(super) spec_root: &'a Path,
     pub(super) fixture_root: &'a Path,
+    /// The lock of the references' environments, if there is one.
+    pub(super) lock: Option<PathBuf>,
 }
 
 /// What the change since `reference` loosens or moves: an error where port code changes with it.
@@ -44,13 +45,15 @@ pub(super) fn since(reference: &str, roots: &Roots<'_>, now: &Specs) -> Result<V
     let mut found = unreadable(reference, &before, now, kept.path(), roots.spec_root);
     found.extend(loosened(&before, now).into_iter().map(|one| told(one, &port)));
     if let Some(folder) = &own[1] {
-        for commit in &commits {
-            let port: Vec<&str> =
-                commit.changes.iter().filter(|one| is_port(one)).map(|one| one.path.as_str()).collect();
-            if !port.is_empty() {
-                found.extend(moved(&git, commit, folder, &port));
-            }
-        }
+        let branch = Branch {
+            git: &git,
+            base: &base,
+            commits: &commits,
+            folder,
+            is_port: &is_port,
+            lock_changed: roots.lock.as_deref().is_some_and(|lock| is_changed(&git, &base, lock)),
+        };
+        found.extend(branch.findings(&before, now)?);
     }
     Ok(found)
 }
@@ -72,6 +75,14 @@ fn told(loosened: Loosened, port: &[&str]) -> Finding {
         notes: (!alone).then(|| format!("the same change touches {}", some_of(port))).into_iter().collect(),
         help: Some(help.to_owned()),
     }
+}
+
+/// Whether a file is another one than at a commit, or there only now or only then.
+fn is_changed(git: &Git, commit: &str, path: &Path) -> bool {
+    let folder = path.parent().and_then(|folder| git.inside(folder));
+    let (Some(folder), Some(name)) = (folder, path.file_name()) else { return false };
+    let inside = Path::new(&folder).join(name).display().to_string();
+    git.show(commit, &inside) != crate::regular::read(path, crate::regular::TEXT).ok()
 }
 
 fn below(path: &str, folder: &str) -> bool {
@@ -112,55 +123,4 @@ fn unreadable(reference: &str, before: &Specs, now: &Specs, kept: &Path, spec_ro
             help: None,
         })
         .collect()
-}
-
-/// The sets whose tensors one commit changes or drops; what it only adds moves nothing.
-fn moved(git: &Git, commit: &Commit, folder: &str, port: &[&str]) -> Vec<Finding> {
-    let mut sets: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for Change { status, path } in &commit.changes {
-        let (set, file) = path.rsplit_once('/').unwrap_or(("", path));
-        let is_tensors = EXTENSIONS.iter().any(|extension| file.ends_with(&format!(".{extension}")));
-        if *status != 'A' && below(path, folder) && (is_tensors || file == MANIFEST) {
-            sets.entry(set).or_default().push(path);
-        }
-    }
-    let mut found = Vec::new();
-    for (set, files) in sets {
-        let manifest = format!("{set}/{MANIFEST}");
-        // A manifest tells single tensors apart: a file that only got more of them has moved none.
-        let told =
-            files.contains(&manifest.as_str()).then(|| other_tensors(git, commit, &manifest)).flatten();
-        let what = match told {
-            Some(tensors) if tensors.is_empty() => continue,
-            Some(tensors) => some_of(&tensors),
-            None => some_of(&files),
-        };
-        found.push(Finding {
-            is_error: true,
-            message: format!("goldens change together with port code in {}: {what}", git.name(commit)),
-            path: git.path(&manifest),
-            line: None,
-            notes: vec![format!("it also touches {}", some_of(port))],
-            help: Some(
-                "make goldens anew in a commit of its own, away from the code that they judge".to_owned(),
-            ),
-        });
-    }
-    found
-}
-
-/// The tensors that are others in a commit than before it, or gone; nothing where a manifest cannot be read.
-fn other_tensors(git: &Git, commit: &Commit, manifest: &str) -> Option<Vec<String>> {
-    let (before, now) = match &commit.id {
-        Some(id) => (git.show(&format!("{id}^"), manifest)?, git.show(id, manifest)),
-        None => (
-            git.show("HEAD", manifest)?,
-            crate::regular::read(&git.path(manifest), crate::regular::TEXT).ok(),
-        ),
-    };
-    let before = Manifest::parse(&before).ok()?;
-    let now = now.map_or(Some(Vec::new()), |now| Manifest::parse(&now).ok().map(|now| now.tensors))?;
-    let now: HashSet<_> = now.iter().map(|one| (one.role, &one.name, &one.sha256)).collect();
-    let others = before.tensors.iter().filter(|one| !now.contains(&(one.role, &one.name, &one.sha256)));
-    Some(others.map(|one| one.name.clone()).collect())
 }

@@ -4,6 +4,7 @@
 mod base;
 mod finding;
 mod git;
+mod goldens;
 mod loosened;
 mod slack;
 
@@ -16,6 +17,7 @@ use thiserror::Error;
 
 use finding::Finding;
 
+use super::suite_target::check_suite_target;
 use super::{CliError, Project, say};
 use crate::atomic::write_atomically;
 use crate::compare::Gate;
@@ -32,7 +34,8 @@ use crate::spec::{Requirement, SCHEMA, Spec, Specs, list::counted, schema_text};
     cargo xtask parity; cargo xtask lint --strict\n                                      \
     also fail where a gate is over 50 times what the run used\n  \
     cargo xtask lint --base origin/main\n                                      \
-    also what this branch loosens, and goldens that change with port code\n\n\
+    also what this branch loosens, floors that grew, and goldens that\n                                      \
+    change with port code or without their reference\n\n\
     Exits with 1 when there is an error, with `--strict` also when there is a warning, 0 otherwise.")]
 pub(crate) struct Arguments {
     /// Write schema.json anew before checking
@@ -81,11 +84,15 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
         colour: io::stdout().is_terminal(),
     };
     let (mut found, note) = lint(&linted);
+    if let Err(error) = check_suite_target(project) {
+        found.wrong.push(format!("error: {}: {}", error_chain(&error), error.next()));
+    }
     if let Some(reference) = &arguments.base {
         let roots = base::Roots {
             root: &linted.root,
             spec_root: &linted.spec_root,
             fixture_root: &linted.fixture_root,
+            lock: project.references_folder().map(|folder| folder.join("uv.lock")),
         };
         for finding in base::since(reference, &roots, &linted.specs).map_err(LintError::from)? {
             found.add(&finding, linted.colour);

@@ -59,6 +59,12 @@ impl Row {
         }
     }
 
+    /// How many times the old floor the new one is, if both have one.
+    pub(super) fn floor_growth(&self) -> Option<f64> {
+        let (old, new) = (self.old.as_ref()?.floor?, self.new.as_ref()?.floor?);
+        Some(new.over(&old))
+    }
+
     /// How far apart the two are: in multiples of the floor where there is one, else of the old absmax.
     pub(super) fn distance(&self) -> f64 {
         let Some(difference) = &self.difference else { return f64::INFINITY };
@@ -134,7 +140,9 @@ fn row(
     let mut difference = None;
     let mut stats = [None, None];
     if let (Some(expected), Some(actual)) = (&expected, &actual) {
-        let rule = Rule { floor: before.and_then(|entry| entry.floor), ..Rule::default() };
+        // The floor that was measured now: the old one is what somebody committed.
+        let floor = after.and_then(|entry| entry.floor).or_else(|| before.and_then(|entry| entry.floor));
+        let rule = Rule { floor, ..Rule::default() };
         if let Some(metrics) = compare(&expected.view(), &actual.view(), &rule).metrics {
             difference = metrics.difference;
             stats = [metrics.expected, Some(metrics.actual)];

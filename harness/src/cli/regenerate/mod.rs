@@ -18,6 +18,7 @@ use std::process::ExitCode;
 pub(crate) use error::RegenerateError;
 pub(crate) use folder::left_behind;
 pub(crate) use plan::{Set, plan};
+pub(crate) use reproduce::CHANGED_FLOOR;
 
 use super::ask::{Answer, ask};
 use super::references::Environments;
@@ -55,7 +56,7 @@ pub(crate) struct Arguments {
     /// Change nothing, and exit with 1 if a set is missing, stale or broken
     #[arg(long, conflicts_with_all = ["force", "new_inputs"])]
     check: bool,
-    /// With --check: also run the references, and see that they give the committed sets within their floors
+    /// With --check: also run the references, and see that they give the committed sets, by the floors measured now
     #[arg(long, requires = "check")]
     run: bool,
     /// Make new inputs and weights instead of using the committed ones again
@@ -242,22 +243,29 @@ fn check_by_running(
                 continue;
             }
         };
-        let found = reproduce::disagreements(set, &old, &made.set);
-        if found.is_empty() {
-            say(&format!("{}: {}\n", set.folder, reproduce::words(&old, &made.set)));
-            continue;
-        }
-        bad += 1;
-        let shown = if arguments.full { found.len() } else { found.len().min(10) };
-        let more = if found.len() > shown {
-            format!("\n  … and {} more", found.len() - shown)
-        } else {
-            String::new()
+        let found = reproduce::reproduced(set, &old, &made.set);
+        let headline = match found.wrong.is_empty() {
+            true => reproduce::words(&old, &made.set),
+            false => "not reproduced".to_owned(),
         };
-        say(&format!("{}: not reproduced\n  {}{more}\n", set.folder, found[..shown].join("\n  ")));
+        bad += usize::from(!found.wrong.is_empty());
+        let mut text = format!("{}: {headline}\n", set.folder);
+        text += &lines(&found.wrong, "", arguments.full);
+        text += &lines(&found.notes, "note: ", arguments.full);
+        say(&text);
     }
     say(&format!("{} reproduced, {bad} not\n", sets.len() - bad));
     Ok(if bad == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// One line each, and how many more there are unless all are asked for.
+fn lines(texts: &[String], prefix: &str, full: bool) -> String {
+    let shown = if full { texts.len() } else { texts.len().min(10) };
+    let mut lines: String = texts[..shown].iter().map(|text| format!("  {prefix}{text}\n")).collect();
+    if texts.len() > shown {
+        lines += &format!("  {prefix}… and {} more; --full shows all\n", texts.len() - shown);
+    }
+    lines
 }
 
 /// What fixtures and runs take together.

@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 
 use super::changes::{Changes, Kind, Row, Side};
+use super::reproduce::CHANGED_FLOOR;
+use crate::compare::Floor;
 use crate::printable::clean;
 use crate::report::multiple;
 use crate::spec::list::counted;
@@ -20,8 +22,8 @@ pub(super) fn table(changes: &Changes, full: bool) -> String {
     let width = changes.rows[..shown].iter().map(|row| label(row).chars().count()).max().unwrap_or(0).max(28);
     let _ = writeln!(
         text,
-        "\n    {:<width$}  {:>10} {:>10} {:>10} {:>10} {:>9}",
-        "", "min", "max", "mean", "std", "floor"
+        "\n    {:<width$}  {:>10} {:>10} {:>10} {:>10} {:>9} {:>9}",
+        "", "min", "max", "mean", "std", "floor", "its rms"
     );
     for row in &changes.rows[..shown] {
         let _ = writeln!(text, "  {}", clean(&headline(row)));
@@ -52,6 +54,10 @@ pub(super) fn summary(changes: &Changes) -> String {
     .map(|(count, what)| format!("{count} {what}"))
     .collect();
     words.push(format!("{} the same", changes.same));
+    let grown =
+        changes.rows.iter().filter(|row| row.floor_growth().is_some_and(|times| times > CHANGED_FLOOR));
+    let grown = grown.count();
+    words.extend((grown > 0).then(|| format!("{} grew", counted(grown, "floor"))));
     if changes.rows.is_empty() && !changes.told_otherwise.is_empty() {
         words.push(format!("but the manifest changes: {}", changes.told_otherwise.join(", ")));
     }
@@ -85,18 +91,36 @@ fn headline(row: &Row) -> String {
             }
         },
     };
-    format!("{} {}  {what}", row.role.name(), row.name)
+    format!("{} {}  {what}{}", row.role.name(), row.name, floor_change(row).unwrap_or_default())
+}
+
+/// A floor that is not about what it was.
+fn floor_change(row: &Row) -> Option<String> {
+    let (old, new) = (row.old.as_ref()?.floor, row.new.as_ref()?.floor);
+    match (old, new) {
+        (Some(old), Some(new)) if new.over(&old) > CHANGED_FLOOR => {
+            Some(format!("; its floor grew {}", multiple(new.over(&old))))
+        }
+        (Some(old), Some(new)) if old.over(&new) > CHANGED_FLOOR => {
+            Some(format!("; its floor shrank {}", multiple(old.over(&new))))
+        }
+        (Some(_), None) => Some("; it has no floor any more".to_owned()),
+        _ => None,
+    }
 }
 
 fn numbers(side: &Side) -> String {
-    let floor = side.floor.map_or_else(|| "-".to_owned(), |floor| format!("{:.1e}", floor.max));
+    let part = |part: fn(&Floor) -> f64| {
+        side.floor.as_ref().map_or_else(|| "-".to_owned(), |floor| format!("{:.1e}", part(floor)))
+    };
+    let floor = format!("{:>9} {:>9}", part(|floor| floor.max), part(|floor| floor.rms));
     let Some(stats) = &side.stats else {
-        return format!("{:>10} {:>10} {:>10} {:>10} {floor:>9}", "-", "-", "-", "-");
+        return format!("{:>10} {:>10} {:>10} {:>10} {floor}", "-", "-", "-", "-");
     };
     let wrong = stats.nan + stats.positive_infinity + stats.negative_infinity;
     let wrong = if wrong > 0 { format!("  {wrong} not finite") } else { String::new() };
     let [min, max, mean, std] = [stats.min, stats.max, stats.mean, stats.std].map(number);
-    format!("{min:>10} {max:>10} {mean:>10} {std:>10} {floor:>9}{wrong}")
+    format!("{min:>10} {max:>10} {mean:>10} {std:>10} {floor}{wrong}")
 }
 
 /// Four digits, whatever the size.
