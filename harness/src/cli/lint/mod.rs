@@ -85,7 +85,11 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
     };
     let (mut found, note) = lint(&linted);
     if let Err(error) = check_suite_target(project) {
-        found.wrong.push(format!("error: {}: {}", error_chain(&error), error.next()));
+        found.wrong.push(format!(
+            "error: {}: {}",
+            indented(&error_chain(&error), 7),
+            indented(&error.next(), 7)
+        ));
     }
     if let Some(reference) = &arguments.base {
         let roots = base::Roots {

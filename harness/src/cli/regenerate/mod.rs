@@ -26,7 +26,7 @@ use super::size::{self, Limits};
 use super::steps::Steps;
 use super::{CliError, Project, say};
 use crate::golden::{ChecksumMemory, Trust};
-use crate::printable::indented;
+use crate::printable::{clean, indented};
 use crate::report::error_chain;
 use crate::run::Out;
 use crate::spec::Specs;
@@ -261,7 +261,8 @@ fn check_by_running(
 /// One line each, and how many more there are unless all are asked for.
 fn lines(texts: &[String], prefix: &str, full: bool) -> String {
     let shown = if full { texts.len() } else { texts.len().min(10) };
-    let mut lines: String = texts[..shown].iter().map(|text| format!("  {prefix}{text}\n")).collect();
+    let mut lines: String =
+        texts[..shown].iter().map(|text| format!("  {prefix}{}\n", clean(text))).collect();
     if texts.len() > shown {
         lines += &format!("  {prefix}… and {} more; --full shows all\n", texts.len() - shown);
     }
