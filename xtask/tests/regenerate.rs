@@ -98,7 +98,8 @@ fn what_the_lint_finds_is_refused_unless_the_script_accepts_it() {
     project.write("accepted.json", &report("\"every token is visible\""));
     project.script("cp refused.json \"$PARITY_REPORT\"\nexit 3\n");
     let words = [
-        "the lint refuses what `reference.sh` made:\n  constant         golden `a` is 1.0 everywhere",
+        "the lint refuses what `reference.sh` made:\n",
+        "  constant         golden `a` is 1.0 everywhere\n",
         "choose other inputs",
         "accept a finding with its reason",
     ];
