@@ -116,7 +116,10 @@ fn files_that_are_no_specs() {
     fs::remove_file(model.join("part.yaml")).unwrap();
     fs::create_dir(model.join("part.yaml")).unwrap();
     let error = Specs::load_one(root.path(), "model/part").unwrap_err();
-    assert_eq!(error.problems[0].to_string(), "not a regular file: expected a YAML file");
+    assert_eq!(
+        error.problems[0].to_string(),
+        "the file cannot be read: it is a folder, expected a regular file"
+    );
 }
 
 /// Pieces that specs are made of, so that random texts get past the first line.

@@ -11,7 +11,7 @@ use crate::tensor::{Dtype, TensorError};
 
 /// Why a fixture set, or a tensor of it, cannot be used.
 ///
-/// Each message ends with the command that mends it; `set` is the folder under the fixture root.
+/// Each message ends with what mends it, mostly a command; `set` is the folder under the fixture root.
 #[derive(Debug, Error)]
 #[expect(missing_docs, reason = "each message names its fields")]
 pub enum FixtureError {

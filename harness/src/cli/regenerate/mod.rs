@@ -46,6 +46,8 @@ use make::{Made, Maker};
     `environment` in `[tool.parity]` beside the lock names; or with the machine's Python (PARITY_PYTHON names another)\n\
     where nothing is locked. You see what changes before you\n\
     are asked, and the old set stays until the new one takes its place in one step.\n\n\
+    A script has 30 minutes each time (`timeout` in the spec's `reference`), and sees PATH, HOME and a few more of your\n\
+    environment variables (`env: [HF_TOKEN]` there adds one; exporter/README.md lists them).\n\n\
     PARITY_SIZE_WARN (1 GB) and PARITY_SIZE_LIMIT (10 GB) bound what fixtures and runs take.")]
 pub(crate) struct Arguments {
     /// Specs, as `model/component`, or fixture folders; all of them unless told
