@@ -79,9 +79,9 @@ fn kill_campaign() {
     let project = Project::new();
     // A script that takes its time, writes all the while, and has a child that does too.
     project.script(&format!(
-        "echo $$ >> pids\n\
-         ( echo $$ >> pids; i=0; while [ $i -lt 60 ]; do mkdir -p \"$PARITY_ROOT/b\"; echo > \"$PARITY_ROOT/b/$i\"; i=$((i+1)); done ) &\n\
-         i=0; while [ $i -lt 60 ]; do mkdir -p \"$PARITY_ROOT/a\"; echo > \"$PARITY_ROOT/a/$i\"; i=$((i+1)); done\n\
+        "echo $$ >> pids; mkdir -p \"$PARITY_ROOT/a\" \"$PARITY_ROOT/b\"\n\
+         ( i=0; while [ $i -lt 300 ]; do echo > \"$PARITY_ROOT/b/$i\"; i=$((i+1)); done ) &\n\
+         i=0; while [ $i -lt 300 ]; do echo > \"$PARITY_ROOT/a/$i\"; i=$((i+1)); done\n\
          {SCRIPT}"
     ));
     project.says(1, &["--yes"], 0, &[]);
