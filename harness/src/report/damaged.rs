@@ -1,5 +1,7 @@
 //! Run folders that somebody or something has damaged are reported or refused; nothing panics, and nothing is forged.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 use std::fs;
 use std::path::Path;
 
