@@ -19,8 +19,6 @@ struct Bench {
     root: PathBuf,
 }
 
-const MISTAKEN: &str = env!("CARGO_BIN_EXE_mistaken");
-
 /// A program of that name that does `body`.
 fn script(folder: &Path, name: &str, body: &str) -> PathBuf {
     let path = folder.join(name);
@@ -29,23 +27,38 @@ fn script(folder: &Path, name: &str, body: &str) -> PathBuf {
     path
 }
 
-fn repository() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+/// This repository, where it is now: what was compiled may have been copied together with its checkout.
+fn repository() -> PathBuf {
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").expect("Cargo runs this");
+    Path::new(&package).parent().unwrap().to_owned()
+}
+
+/// A binary of this package, where it is now.
+fn binary(name: &str, compiled: &str) -> PathBuf {
+    let now =
+        ["CARGO_BIN_EXE_", "NEXTEST_BIN_EXE_"].map(|prefix| std::env::var_os(format!("{prefix}{name}")));
+    now.into_iter().flatten().next().map_or_else(|| compiled.into(), PathBuf::from)
+}
+
+fn mistaken() -> PathBuf {
+    binary("mistaken", env!("CARGO_BIN_EXE_mistaken"))
 }
 
 impl Bench {
     fn of(root: Option<PathBuf>) -> Self {
         let home = tempfile::tempdir().unwrap();
         // Not the command once more, but the suite.
-        let suite = script(home.path(), "suite", &format!("unset MISTAKEN_XTASK\nexec '{MISTAKEN}' \"$@\""));
+        let suite = format!("unset MISTAKEN_XTASK\nexec '{}' \"$@\"", mistaken().display());
+        let suite = script(home.path(), "suite", &suite);
+        let root = root.unwrap_or_else(|| home.path().join("project"));
         let artifact = json!({
             "reason": "compiler-artifact",
             "package_id": "path+file:///somewhere/tests#parity-tests@0.1.0",
             "target": {"name": "mistaken", "kind": ["bin"]},
             "executable": suite,
+            "manifest_path": root.join("tests/Cargo.toml"),
         });
         script(home.path(), "cargo", &format!("echo '{artifact}'"));
-        let root = root.unwrap_or_else(|| home.path().join("project"));
         Self { home, root }
     }
 
@@ -73,8 +86,8 @@ impl Bench {
     }
 
     fn run(&self, arguments: &[&str]) -> Ran {
-        let mut command = Command::new(MISTAKEN);
-        command.arg("fault-bench").args(arguments);
+        let mut command = Command::new(mistaken());
+        command.arg("fault-bench").args(arguments).env("CARGO_MANIFEST_DIR", self.root.join("xtask"));
         command.env("MISTAKEN_XTASK", "1").env("MISTAKEN_ROOT", &self.root);
         command.env("CARGO", self.home.path().join("cargo")).env_remove("PARITY_FIXTURES");
         command.env("PARITY_OUT", self.home.path().join("out"));
@@ -112,7 +125,7 @@ impl Ran {
 
 #[test]
 fn every_fault_is_caught_and_placed() {
-    let bench = Bench::of(Some(repository().to_owned()));
+    let bench = Bench::of(Some(repository()));
     let json = bench.home.path().join("bench.json");
     let ran = bench.run(&["--json", json.to_str().unwrap()]);
     assert_eq!(ran.code, Some(0), "{}", ran.said);
@@ -203,7 +216,7 @@ fn a_file_that_cannot_be_used_is_told(#[case] row: &str, #[case] says: &[&str]) 
 
 #[test]
 fn the_suite_of_a_bench_does_nothing_by_itself() {
-    let ran = Ran::of(Command::new(MISTAKEN).output().unwrap());
+    let ran = Ran::of(Command::new(mistaken()).output().unwrap());
     assert_eq!(ran.code, Some(1));
     ran.says(&["these ports are wrong on purpose; run `cargo xtask fault-bench`"]);
 }
@@ -211,8 +224,9 @@ fn the_suite_of_a_bench_does_nothing_by_itself() {
 #[test]
 fn a_project_without_faults_is_told_what_to_add() {
     let bench = Bench::with_row(EPS);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_faulty"));
-    command.arg("fault-bench").env("FAULTY_XTASK", "1").env("FAULTY_ROOT", &bench.root);
+    let mut command = Command::new(binary("faulty", env!("CARGO_BIN_EXE_faulty")));
+    command.arg("fault-bench").env("FAULTY_XTASK", "1");
+    command.env("FAULTY_ROOT", ".").env("CARGO_MANIFEST_DIR", &bench.root);
     let ran = Ran::of(command.output().unwrap());
     assert_eq!(ran.code, Some(1));
     ran.says(&["this project has no faults to run", "fault_bench(\"tests/faults.yaml\""]);

@@ -14,7 +14,7 @@ use parity_tests::gated_mlp::Block;
 
 fn main() -> ExitCode {
     let Some(root) = std::env::var_os("FAULTY_ROOT") else {
-        eprintln!("FAULTY_ROOT names the folder with parity-specs/ and fixtures/");
+        eprintln!("FAULTY_ROOT is what the suite is given as its root");
         return ExitCode::FAILURE;
     };
     if std::env::var_os("FAULTY_XTASK").is_some() {

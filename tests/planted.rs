@@ -4,7 +4,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
+#[path = "planted/checkout.rs"]
+mod checkout;
+#[path = "planted/nothing.rs"]
+mod nothing;
 mod project;
+#[path = "planted/settings.rs"]
+mod settings;
 
 use std::fs;
 
@@ -245,7 +251,7 @@ fn requirements_that_are_not_met_ignore_or_fail() {
         "inputs: [x]",
         "inputs: [x]\nrequires: [\"env:FAULTY_NEVER\"]",
     );
-    let ran = project.run(&[]);
+    let ran = project.run(&["gated_mlp"]);
     ran.is_green();
     ran.says(&["6 ignored", "gated_mlp/block is ignored: it needs the environment variable FAULTY_NEVER"]);
     let required = Ran::of(project.command(&[]).env("PARITY_REQUIRE", "all").output().unwrap());

@@ -99,7 +99,7 @@ fn forward(mut meet: impl FnMut(usize, Array) -> Result<Array, Exception>) -> Re
 /// Runs the suite in a process of its own, as `cargo test` would.
 fn suite(project: &Path) {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.env(PROJECT, project).arg("--quiet").stdout(Stdio::piped());
+    command.env(PROJECT, project).env("CARGO_MANIFEST_DIR", project).arg("--quiet").stdout(Stdio::piped());
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }

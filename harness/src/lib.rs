@@ -22,7 +22,11 @@ pub mod record;
 mod regular;
 pub mod report;
 #[cfg(any(feature = "cli", feature = "mlx"))]
+mod root;
+#[cfg(any(feature = "cli", feature = "mlx"))]
 mod run;
+#[cfg(any(feature = "cli", feature = "mlx"))]
+mod settings;
 pub mod spec;
 #[cfg(feature = "mlx")]
 mod suite;

@@ -196,7 +196,7 @@ fn fill_values_do_not_hide_errors_from_a_noise_gate() {
 }
 
 #[test]
-fn an_examined_tensor_fails_by_its_range_only() {
+fn an_examined_tensor_must_be_finite_and_in_its_range() {
     let mut values = golden();
     let rule = Rule { range: Some((-2.0, 2.0)), ..Rule::default() };
     let look = |values: &[f32], rule: &Rule| {
@@ -205,14 +205,22 @@ fn an_examined_tensor_fails_by_its_range_only() {
     };
     assert!(look(&values, &rule).passed());
     values[2000] = f32::NAN;
-    assert!(look(&values, &Rule::default()).passed());
+    let allowed = Rule { nan_equal: true, ..Rule::default() };
+    assert!(look(&values, &allowed).passed());
+    assert_eq!(look(&values, &Rule::default()).class, Some(Class::Finite));
     let outcome = look(&values, &rule);
-    assert_eq!(outcome.class, Some(Class::Range));
-    assert_eq!(outcome.detail, "actual has 1 NaN, allowed is -2 to 2");
+    assert_eq!(outcome.class, Some(Class::Finite));
+    assert_eq!(
+        outcome.detail,
+        "actual has 1 NaN, and there is no golden that has them; `nan: equal` would allow them"
+    );
+    let in_range = Rule { nan_equal: true, ..rule.clone() };
+    assert_eq!(look(&values, &in_range).class, Some(Class::Range));
     let metrics = outcome.metrics.unwrap();
     assert_eq!((metrics.actual.nan, metrics.expected, metrics.difference), (1, None, None));
     values[2000] = f32::INFINITY;
-    assert_eq!(look(&values, &rule).class, Some(Class::Range));
+    assert_eq!(look(&values, &rule).class, Some(Class::Finite));
+    assert_eq!(look(&values, &Rule::default()).class, Some(Class::Finite));
     let open = Rule { range: Some((-2.0, f64::INFINITY)), ..Rule::default() };
     assert!(look(&values, &open).passed());
 }

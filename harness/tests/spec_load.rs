@@ -53,6 +53,12 @@ fn specs_are_found_by_path_in_order() {
 fn files_in_the_wrong_place_or_under_the_wrong_name_are_told() {
     let root = root(&[
         ("a/b.yml", SPEC),
+        ("a/c.YAML", SPEC),
+        ("a/d.yaml.bak", SPEC),
+        ("a/e.Yaml~", SPEC),
+        ("a/.f.yaml.swp", SPEC),
+        ("a/yaml", SPEC),
+        ("a/yaml.txt", SPEC),
         ("top.yaml", SPEC),
         ("a/with space.yaml", SPEC),
         ("a/.hidden.yaml", SPEC),
@@ -64,11 +70,16 @@ fn files_in_the_wrong_place_or_under_the_wrong_name_are_told() {
     assert_eq!(ids(&specs), ["a/good"]);
     let layout = "expected `<model>/<component>.yaml`, of letters, digits, `_`, `-` and `.`";
     let characters = "the path has characters that a trial's name cannot have";
+    let none = "it looks like a spec and is none: a spec's file name ends in `.yaml`: rename it to \
+                `<component>.yaml`, or move it out of the spec root";
     let expected = [
         format!("1/2/3/4/5/6/7/8/9.yaml: the path is more than 8 deep: {layout}"),
         format!("a/.hidden.yaml: {characters}: {layout}"),
-        "a/b.yml: a spec's file name ends in `.yaml`: rename it from `.yml` to `.yaml`".to_owned(),
+        format!("a/b.yml: {none}"),
         "a/bad: 1:1: key `port` is missing in a spec".to_owned(),
+        format!("a/c.YAML: {none}"),
+        format!("a/d.yaml.bak: {none}"),
+        format!("a/e.Yaml~: {none}"),
         format!("a/with space.yaml: {characters}: {layout}"),
         format!("top.yaml: a spec is in the folder of its model: {layout}"),
     ];

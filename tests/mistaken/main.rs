@@ -31,8 +31,7 @@ const MODELS: &[fn(Suite) -> Suite] = &[
 ];
 
 fn main() -> ExitCode {
-    let root = std::env::var_os("MISTAKEN_ROOT")
-        .unwrap_or_else(|| concat!(env!("CARGO_MANIFEST_DIR"), "/..").into());
+    let root = std::env::var_os("MISTAKEN_ROOT").unwrap_or_else(|| "..".into());
     if std::env::var_os("MISTAKEN_XTASK").is_some() {
         let project = Project::new(root, "parity-specs", "fixtures").without_setup();
         return project.fault_bench("tests/faults.yaml", "parity-tests", "mistaken").main();

@@ -24,6 +24,6 @@ const MODELS: &[fn(Suite) -> Suite] = &[
 ];
 
 fn main() -> ExitCode {
-    let suite = Suite::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."), "parity-specs", "fixtures");
+    let suite = Suite::new("..", "parity-specs", "fixtures");
     MODELS.iter().fold(suite, |suite, ports| ports(suite)).main()
 }

@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output};
 
 /// A project of its own, with one spec whose port is the one named.
@@ -15,7 +15,7 @@ pub(crate) struct Project {
 impl Project {
     pub(crate) fn with_port(port: &str) -> Self {
         let root = tempfile::tempdir().unwrap();
-        let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let repository = repository();
         for file in [
             "parity-specs/policies.yaml",
             "parity-specs/gated_mlp/block.yaml",
@@ -59,8 +59,9 @@ impl Project {
     }
 
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_faulty"));
-        command.args(arguments).env("FAULTY_ROOT", self.root.path());
+        let mut command = Command::new(faulty());
+        // As Cargo runs it, in a package that is the project's root.
+        command.args(arguments).env("FAULTY_ROOT", ".").env("CARGO_MANIFEST_DIR", self.root.path());
         for (name, _) in std::env::vars_os() {
             if ["NEXTEST", "PARITY_", "INSTA_"]
                 .iter()
@@ -80,10 +81,13 @@ impl Project {
     /// A command of `cargo xtask` in this project; where it runs Cargo, it runs the suite.
     pub(crate) fn xtask(&self, arguments: &[&str]) -> Command {
         let cargo = self.path("cargo");
-        let faulty = env!("CARGO_BIN_EXE_faulty");
-        let real = env!("CARGO");
+        let (faulty, root, real) = (faulty(), self.root.path().display(), env!("CARGO"));
+        // Cargo names the package to what it runs; `cargo xtask` has taken its own name away.
         let script = format!(
-            "#!/bin/sh\nunset FAULTY_XTASK\n[ \"$1\" = metadata ] && exec '{real}' \"$@\"\nwhile [ \"$1\" != -- ]; do shift; done\nshift\nexec '{faulty}' \"$@\"\n"
+            "#!/bin/sh\nunset FAULTY_XTASK\n[ \"$1\" = metadata ] && exec '{real}' \"$@\"\n\
+             export CARGO_MANIFEST_DIR='{root}'\nwhile [ \"$1\" != -- ]; do shift; done\nshift\n\
+             exec '{}' \"$@\"\n",
+            faulty.display()
         );
         fs::write(&cargo, script).unwrap();
         fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755)).unwrap();
@@ -113,6 +117,18 @@ impl Project {
     pub(crate) fn forwards(&self) -> usize {
         self.workers().len()
     }
+}
+
+/// This repository, where it is now: what was compiled may have been copied together with its checkout.
+pub(crate) fn repository() -> PathBuf {
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").expect("Cargo runs this");
+    PathBuf::from(package).parent().unwrap().to_owned()
+}
+
+/// The binary of `faulty.rs`, where it is now.
+pub(crate) fn faulty() -> PathBuf {
+    let now = ["CARGO_BIN_EXE_faulty", "NEXTEST_BIN_EXE_faulty"].into_iter().find_map(std::env::var_os);
+    now.map_or_else(|| env!("CARGO_BIN_EXE_faulty").into(), PathBuf::from)
 }
 
 /// What a run of the suite said.

@@ -27,6 +27,7 @@ mod parity;
 mod project;
 mod python;
 mod references;
+mod refused;
 mod regenerate;
 mod report;
 mod script;
@@ -107,6 +108,8 @@ enum Command {
 #[derive(Debug, Error)]
 pub(crate) enum CliError {
     #[error(transparent)]
+    Refused(#[from] refused::RefusedError),
+    #[error(transparent)]
     Setup(#[from] setup::SetupError),
     #[error(transparent)]
     Python(#[from] python::PythonError),
@@ -147,6 +150,7 @@ impl CliError {
 
     fn next(&self) -> Option<String> {
         match self {
+            Self::Refused(error) => error.next(),
             Self::Setup(error) => error.next(),
             Self::Python(error) => error.next(),
             Self::Cargo(_) | Self::Diff(_) => None,
@@ -171,7 +175,15 @@ fn say(text: &str) {
 
 /// Runs the command in this process's arguments.
 fn run(project: &Project) -> ExitCode {
-    let result = match Arguments::parse().command {
+    let command = Arguments::parse().command;
+    let refused = match &command {
+        // Our own commands run these, after everything was looked at.
+        Command::GenerateBindings(_) | Command::RunScript(_) => Ok(()),
+        // Doctor reports what is wrong with settings, one by one.
+        Command::Doctor(_) => project.placed(),
+        _ => project.placed().and_then(|()| refused::settings(project).map(drop)),
+    };
+    let result = refused.map_err(CliError::from).and_then(|()| match command {
         Command::Setup(arguments) => setup::run(project, &arguments),
         Command::Test(arguments) => test::run(project, &arguments),
         Command::Parity(arguments) => parity::run(project, &arguments),
@@ -189,7 +201,7 @@ fn run(project: &Project) -> ExitCode {
         Command::Weights(arguments) => weights::run(project, &arguments),
         Command::GenerateBindings(arguments) => setup::generate_bindings(&arguments),
         Command::RunScript(arguments) => Ok(script::supervise(&arguments)),
-    };
+    });
     result.unwrap_or_else(|error| {
         let colour = std::io::stderr().is_terminal();
         let text = indented(&crate::report::error_chain(&error), 7);

@@ -1,6 +1,7 @@
 //! `cargo xtask mutate`: how good a spec is. Faults are planted at its taps, one at a time, to see which checkpoints notice.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -16,7 +17,8 @@ use crate::compare::Gate;
 use crate::near::did_you_mean;
 use crate::record::Record;
 use crate::report::{MutatedRow, mutations_text, score_line};
-use crate::run::{Folder, FolderError, Mutations, Out, Steps};
+use crate::run::{Asked, Folder, FolderError, Mutations, Out, Steps};
+use crate::settings::names::MUTATE;
 use crate::spec::{SpecError, Specs, bounds};
 
 #[derive(Debug, clap::Args)]
@@ -76,8 +78,9 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
     find(project, id)?;
     setup::ensure(project)?;
     let out = Out::of(project.root()).path().join("mutations");
-    // Asked for here, by a person, and told as what it is; what `--at-least` proves is the spec, not the port.
-    let variables = [("PARITY_MUTATE", id), ("CI", "false"), ("TF_BUILD", "false")];
+    let failed = |source| MutateError::Write { path: out.clone(), source };
+    let asked = fs::create_dir_all(&out).and_then(|()| Asked::new(&out, MUTATE, id)).map_err(failed)?;
+    let variables = asked.variables();
     let suite = SuiteRun { filter: None, release: arguments.release, variables: &variables, folder: &out };
     let (status, _) = suite.run(project)?;
     if !status.success() {

@@ -1,5 +1,6 @@
 //! `cargo xtask parity`: the main job. Runs the suite, then tells it checkpoint by checkpoint.
 
+use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus, Stdio};
@@ -12,6 +13,7 @@ use super::cargo::cargo;
 use super::{CliError, Project, setup};
 use crate::report::{Collected, ReportError, Told, write_reports};
 use crate::run::{FolderError, Out, fresh_key};
+use crate::spec::list::counted;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
@@ -35,6 +37,10 @@ pub(crate) enum ParityError {
     NoRun { run: PathBuf },
     #[error("no trial has `{filter}` in its name")]
     NothingSelected { filter: String },
+    #[error("nothing is proven: every trial with `{filter}` in its name is ignored")]
+    NothingRan { filter: String },
+    #[error("Cargo reports success, but the suite did not run {}", counted(*specs, "spec"))]
+    NotRun { specs: usize, target: String },
     #[error(transparent)]
     Report(#[from] ReportError),
     #[error(transparent)]
@@ -47,6 +53,10 @@ impl ParityError {
             Self::NothingSelected { .. } => {
                 Some("see the names with `cargo test --test parity -- --list`".into())
             }
+            Self::NothingRan { .. } => Some("PARITY_REQUIRE=all makes what cannot run here fail".into()),
+            Self::NotRun { target, .. } => Some(format!(
+                "see that `harness = false` stands below `[[test]]` of `{target}` in Cargo.toml"
+            )),
             Self::NoRun { .. } => Some("see what `cargo test --test parity` says".into()),
             _ => None,
         }
@@ -88,10 +98,24 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
             said.lines().rev().find(|line| line.starts_with("parity: ")).unwrap_or("the suite failed")
         );
     }
-    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    if !status.success() {
+        return Ok(ExitCode::FAILURE);
+    }
+    let summary = collected.summary();
+    match &arguments.filter {
+        Some(filter) if summary.passed + summary.failed + summary.not_gated == 0 => {
+            Err(ParityError::NothingRan { filter: filter.clone() }.into())
+        }
+        None if summary.not_run > 0 => {
+            let target = project.suite_target().to_owned();
+            Err(ParityError::NotRun { specs: summary.not_run, target }.into())
+        }
+        _ => Ok(ExitCode::SUCCESS),
+    }
 }
 
-/// What the folder of a run says, under the settings that the environment has now.
+/// What the folder of a run says, under the settings that the environment has now. They were looked at before any command
+/// began, so that what cannot be read here is not set.
 pub(super) fn collect(project: &Project, run: &Path, filter: Option<&str>) -> Collected {
     let told = Told {
         level: std::env::var("PARITY_LEVEL").ok().and_then(|level| level.parse().ok()),
@@ -118,7 +142,7 @@ pub(super) struct SuiteRun<'a> {
     pub(super) filter: Option<&'a str>,
     pub(super) release: bool,
     /// Settings for the suite.
-    pub(super) variables: &'a [(&'a str, &'a str)],
+    pub(super) variables: &'a [(&'a str, &'a OsStr)],
     /// The folder that the run is to leave.
     pub(super) folder: &'a Path,
 }

@@ -5,6 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use super::refused::RefusedError;
+use crate::root::{Place, RootError};
+
 /// A repository's roots, given by its `xtask`; nothing is found by walking upwards.
 #[derive(Debug, Clone)]
 pub struct Project {
@@ -16,6 +19,8 @@ pub struct Project {
     references: Option<PathBuf>,
     sets_up: bool,
     bench: Option<Bench>,
+    /// Why the root is not that of the checkout that runs.
+    misplaced: Option<RootError>,
 }
 
 /// Where the faults of a project are.
@@ -32,12 +37,13 @@ impl Project {
     /// fixtures in these folders of the root.
     ///
     /// The crate's folder is the one that Cargo names when it runs a binary (`CARGO_MANIFEST_DIR`), so that a moved
-    /// checkout is found where it is now; outside Cargo it is the current folder.
+    /// checkout is found where it is now; outside Cargo it is the current folder. An absolute root must contain the crate,
+    /// or outside Cargo the running program: every command fails where it does not.
     pub fn new(root: impl AsRef<Path>, specs: impl Into<PathBuf>, fixtures: impl Into<PathBuf>) -> Self {
-        let crate_root =
-            std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| PathBuf::from("."), PathBuf::from);
-        let root = crate_root.join(root);
-        let root = std::path::absolute(root.canonicalize().as_ref().unwrap_or(&root)).unwrap_or(root);
+        let (root, misplaced) = match Place::here().project_root(root.as_ref()) {
+            Ok(root) => (root, None),
+            Err(error) => (root.as_ref().to_owned(), Some(error)),
+        };
         let (specs, fixtures) = (specs.into(), fixtures.into());
         Self {
             root,
@@ -48,6 +54,7 @@ impl Project {
             references: None,
             sets_up: true,
             bench: None,
+            misplaced,
         }
     }
 
@@ -96,6 +103,11 @@ impl Project {
     /// Runs the command that this process was started with.
     pub fn main(self) -> ExitCode {
         super::run(&self)
+    }
+
+    /// Whether the root is that of the checkout that runs.
+    pub(super) fn placed(&self) -> Result<(), RefusedError> {
+        self.misplaced.clone().map_or(Ok(()), |error| Err(error.into()))
     }
 
     pub(crate) fn root(&self) -> &Path {

@@ -43,9 +43,12 @@ pub(crate) struct Limits {
 impl Limits {
     /// 1 GB and 10 GB, or what `PARITY_SIZE_WARN` and `PARITY_SIZE_LIMIT` say.
     pub(crate) fn read() -> Result<Self, SizeError> {
-        let setting = |name, default| match std::env::var(name) {
-            Err(_) => Ok(default),
-            Ok(text) => parse(&text).ok_or(SizeError { name, found: text }),
+        let setting = |name, default| match std::env::var_os(name) {
+            None => Ok(default),
+            Some(value) => {
+                let found = value.to_string_lossy().into_owned();
+                parse(&found).ok_or(SizeError { name, found })
+            }
         };
         Ok(Self {
             warn: setting("PARITY_SIZE_WARN", 1_000_000_000)?,
@@ -94,9 +97,15 @@ mod tests {
 
     #[test]
     fn settings_have_units() {
-        for (text, bytes) in
-            [("12", 12), ("1.5 GB", 1_500_000_000), ("2GiB", 2 << 30), ("0", 0), (" 10 mb ", 10_000_000)]
-        {
+        for (text, bytes) in [
+            ("12", 12),
+            ("1.5 GB", 1_500_000_000),
+            ("20GB", 20_000_000_000),
+            ("512 MiB", 512 << 20),
+            ("2GiB", 2 << 30),
+            ("0", 0),
+            (" 10 mb ", 10_000_000),
+        ] {
             assert_eq!(parse(text), Some(bytes));
         }
         for text in ["", "GB", "10 parsecs", "-1", "1e400", "1.2.3"] {

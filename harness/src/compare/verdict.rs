@@ -71,10 +71,15 @@ pub(super) fn compare(
 
 pub(super) fn examine(threads: NonZeroUsize, actual: &TensorView, rule: &Rule) -> Outcome {
     let (stats, side) = with_element!(actual.dtype(), stats(threads, actual));
-    let fault = range_fault(rule, &side);
-    let detail = fault.clone().unwrap_or_else(|| "measured, no golden to compare with".to_owned());
+    let fault = unwanted_fault(rule, &side)
+        .map(|detail| (Class::Finite, detail))
+        .or_else(|| range_fault(rule, &side).map(|detail| (Class::Range, detail)));
+    let (class, detail) = match fault {
+        Some((class, detail)) => (Some(class), detail),
+        None => (None, "measured, no golden to compare with".to_owned()),
+    };
     let metrics = Metrics { elements: actual.len() as u64, expected: None, actual: stats, difference: None };
-    Outcome { class: fault.map(|_| Class::Range), detail, metrics: Some(metrics) }
+    Outcome { class, detail, metrics: Some(metrics) }
 }
 
 fn stats<T: Element>(threads: NonZeroUsize, view: &TensorView) -> (Stats, Side) {
@@ -292,6 +297,28 @@ fn overflow_words(totals: &Totals) -> String {
             "; the distance or the bound of {count} elements is more than float64 holds, which never agrees"
         ),
     }
+}
+
+/// NaN and infinities in an actual that no golden vouches for. `nan: equal` allows them, and a range that ends at an
+/// infinity allows that one.
+fn unwanted_fault(rule: &Rule, actual: &Side) -> Option<String> {
+    if rule.nan_equal {
+        return None;
+    }
+    let allowed = |value: f64| rule.range.is_some_and(|(low, high)| value >= low && value <= high);
+    let found = [
+        (actual.nan, f64::NAN, "NaN"),
+        (actual.positive_infinity, f64::INFINITY, "inf"),
+        (actual.negative_infinity, f64::NEG_INFINITY, "-inf"),
+    ];
+    let found = found.into_iter().filter(|(count, value, _)| *count > 0 && !allowed(*value));
+    let found: Vec<String> = found.map(|(count, _, name)| format!("{count} {name}")).collect();
+    (!found.is_empty()).then(|| {
+        format!(
+            "actual has {}, and there is no golden that has them; `nan: equal` would allow them",
+            found.join(", ")
+        )
+    })
 }
 
 fn range_fault(rule: &Rule, actual: &Side) -> Option<String> {

@@ -55,6 +55,13 @@ impl Told<'_> {
     fn asks(&self, trial: &str) -> bool {
         self.filter.is_none_or(|filter| trial.contains(filter))
     }
+
+    /// Why a spec is ignored here, if it is and the run does not hold it.
+    fn ignores(&self, spec: &Spec, fixture_root: &Path, run: &Path) -> Option<String> {
+        let ran = Folder::at(run.join(&spec.id)).file(STARTED).exists();
+        let unmet = || spec.unmet(&Host::here(fixture_root, &spec.fixtures));
+        if self.require_all || ran { None } else { unmet() }
+    }
 }
 
 impl Collected {
@@ -63,8 +70,11 @@ impl Collected {
         let Specs { specs, mut broken, unreadable, .. } = Specs::load(spec_root);
         broken.extend(unreadable);
         let specs: Vec<Arc<Spec>> = specs.into_iter().map(Arc::new).collect();
-        let discovery = (told.asks(DISCOVERY) && broken.is_empty())
-            .then(|| discovery(&specs, spec_root, told.own_fixtures.then_some(fixture_root)));
+        let discovery = (told.asks(DISCOVERY) && broken.is_empty()).then(|| {
+            let specs: Vec<_> =
+                specs.iter().map(|spec| (Arc::clone(spec), told.ignores(spec, fixture_root, run))).collect();
+            discovery(&specs, spec_root, told.own_fixtures.then_some(fixture_root))
+        });
         broken.retain(|error| told.asks(&format!("{}::{SPEC}", error.id)));
         let specs = specs.into_iter().map(|spec| {
             let fate = fate(&spec, fixture_root, run, told);

@@ -12,12 +12,15 @@ use crate::spec::Spec;
 /// The trial that tells of it.
 pub(crate) const DISCOVERY: &str = "parity::discovery";
 
-/// Everything that is wrong with specs and fixtures as a whole, one line each; all specs must be readable.
+/// Everything that is wrong with specs and fixtures as a whole, one line each; all specs must be readable. Each comes with
+/// why it is ignored here, if it is.
+///
+/// A suite whose specs are all ignored has proven nothing.
 ///
 /// A set that no spec uses, or a golden that no spec declares, is what a removed spec or checkpoint leaves behind: its
 /// tests are gone without a trace, and the rest is green.
 pub(crate) fn discovery<S: Borrow<Spec>>(
-    specs: &[S],
+    specs: &[(S, Option<String>)],
     spec_root: &Path,
     fixture_root: Option<&Path>,
 ) -> Vec<String> {
@@ -28,12 +31,12 @@ pub(crate) fn discovery<S: Borrow<Spec>>(
              `<model>/<component>.yaml`"
         )];
     }
-    let Some(fixture_root) = fixture_root else { return Vec::new() };
+    let mut wrong: Vec<String> = nothing_runs(specs).into_iter().collect();
+    let Some(fixture_root) = fixture_root else { return wrong };
     let mut declared: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
-    for spec in specs.iter().map(Borrow::borrow).filter(|spec: &&Spec| spec.needs_fixtures()) {
+    for spec in specs.iter().map(|(spec, _)| spec.borrow()).filter(|spec: &&Spec| spec.needs_fixtures()) {
         declared.entry(&spec.fixtures).or_default().extend(spec.goldens().map(|(_, name)| name));
     }
-    let mut wrong = Vec::new();
     for folder in sets(fixture_root) {
         match declared.get(folder.as_str()) {
             Some(declared) => wrong.extend(undeclared(fixture_root, &folder, declared)),
@@ -43,6 +46,17 @@ pub(crate) fn discovery<S: Borrow<Spec>>(
         }
     }
     wrong
+}
+
+/// Says why each spec is ignored, if every one is.
+fn nothing_runs<S: Borrow<Spec>>(specs: &[(S, Option<String>)]) -> Option<String> {
+    let reason = |(spec, ignored): &(S, Option<String>)| {
+        ignored.as_ref().map(|reason| format!("`{}` {reason}", spec.borrow().id))
+    };
+    let reasons: Vec<String> = specs.iter().map(reason).collect::<Option<_>>()?;
+    let (shown, rest) = reasons.split_at(reasons.len().min(10));
+    let more = if rest.is_empty() { String::new() } else { format!("; and {} more", rest.len()) };
+    Some(format!("every spec is ignored here, so nothing is proven: {}{more}", shown.join("; ")))
 }
 
 /// Goldens of the set that no spec declares. A set that cannot be read has a trial that says so.

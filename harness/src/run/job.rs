@@ -7,10 +7,6 @@ use serde::{Deserialize, Serialize};
 use super::folder::Folder;
 use crate::spec::Spec;
 
-/// The environment variable that makes the test binary a worker: the path of its job.
-pub(crate) const WORKER: &str = "PARITY_WORKER";
-/// The variable that names the spec root of a fault bench to its suite.
-pub(crate) const BENCH_SPECS: &str = "PARITY_BENCH_SPECS";
 /// The file of the job in the folder of its spec.
 pub(crate) const JOB: &str = "job.json";
 

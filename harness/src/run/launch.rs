@@ -4,8 +4,10 @@ use std::fs::File;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use super::asked::Asked;
 use super::folder::{Exit, lock};
-use super::job::{JOB, Job, WORKER};
+use super::job::{JOB, Job};
+use crate::settings::names::WORKER;
 
 /// Runs the job, whose file is written, in a worker to its end, at most for `timeout`, while no other has the device.
 ///
@@ -21,11 +23,13 @@ pub(crate) fn launch_watched(
     device: &std::path::Path,
     moved: impl FnMut() -> bool,
 ) -> Exit {
-    let started = || -> Result<(File, Child), String> {
+    let started = || -> Result<(File, Asked, Child), String> {
         let held = lock(device).map_err(|error| crate::report::error_chain(&error))?;
         let output = File::create(job.folder.output()).map_err(|error| error.to_string())?;
+        let asked = Asked::new(&job.folder.file(""), WORKER, job.folder.file(JOB))
+            .map_err(|error| error.to_string())?;
         let child = Command::new(std::env::current_exe().map_err(|error| error.to_string())?)
-            .env(WORKER, job.folder.file(JOB))
+            .envs(asked.variables())
             // float32 means float32 also on chips whose matrix units would round it to TF32.
             .env("MLX_ENABLE_TF32", "0")
             // The worker reads this pipe to learn that we are gone; it never gets anything through it.
@@ -34,10 +38,10 @@ pub(crate) fn launch_watched(
             .stderr(output)
             .spawn()
             .map_err(|error| error.to_string())?;
-        Ok((held, child))
+        Ok((held, asked, child))
     };
     match started() {
-        Ok((_held, mut child)) => watch(&mut child, timeout, moved),
+        Ok((_held, _asked, mut child)) => watch(&mut child, timeout, moved),
         Err(problem) => Exit::NotStarted(problem),
     }
 }

@@ -7,6 +7,7 @@ mod account;
 mod alter;
 #[cfg(feature = "mlx")]
 mod array;
+mod asked;
 mod catalogue;
 #[cfg(feature = "mlx")]
 mod clock;
@@ -49,12 +50,13 @@ mod worker;
 pub(crate) use account::{Account, Ending, FIXTURE, SPEC, Verdict, WEIGHTS, account, trial_names};
 #[cfg(feature = "mlx")]
 pub use array::ArrayError;
+pub(crate) use asked::{ASKED, Asked, StaleError, request};
 pub use catalogue::CatalogueError;
 pub(crate) use catalogue::{Catalogue, renamed};
 pub(crate) use discovery::{DISCOVERY, discovery};
 pub(crate) use fault::Fault;
 pub(crate) use folder::{Audit, EXIT, Exit, Folder, FolderError, STARTED};
-pub(crate) use job::{BENCH_SPECS, Inject, JOB, Job, WORKER};
+pub(crate) use job::{Inject, JOB, Job};
 pub(crate) use key::{Going, Out, fresh_key, key};
 #[cfg(feature = "mlx")]
 pub(crate) use launch::{launch, launch_watched};

@@ -222,9 +222,6 @@ fn transforms(file: &CheckpointFile, has_gate: bool, reader: &mut Reader<'_>) {
         let problem = Problem::new(&cast.place, message, "expected the dtype that the port must produce");
         reader.problems.push(problem.related(&dtype.place, "`dtype`"));
     }
-    if let (Some(nan), false) = (file.nan.place(), has_gate) {
-        reader.problem(nan, "`nan` without a value gate", "nothing is compared: leave it out");
-    }
 }
 
 fn gate_is_broken(file: &CheckpointFile) -> bool {

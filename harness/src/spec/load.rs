@@ -115,8 +115,11 @@ fn file(root: &Path, entry: &walkdir::DirEntry) -> Option<Result<String, Box<Spe
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("yaml") if relative == POLICIES => return None,
         Some("yaml") => {}
-        Some("yml") => {
-            return refuse("a spec's file name ends in `.yaml`", "rename it from `.yml` to `.yaml`");
+        _ if looks_like_a_spec(path) => {
+            return refuse(
+                "it looks like a spec and is none: a spec's file name ends in `.yaml`",
+                "rename it to `<component>.yaml`, or move it out of the spec root",
+            );
         }
         _ => return None,
     }
@@ -127,6 +130,14 @@ fn file(root: &Path, entry: &walkdir::DirEntry) -> Option<Result<String, Box<Spe
             refuse(&error, "expected `<model>/<component>.yaml`, of letters, digits, `_`, `-` and `.`")
         }
     }
+}
+
+/// Whether somebody may take the file for a spec, by its name: `block.yml`, `block.YAML`, `block.yaml.bak`, `block.yaml~`.
+/// Hidden files are what editors leave while they work.
+fn looks_like_a_spec(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+    !name.starts_with('.')
+        && name.split('.').skip(1).any(|part| matches!(part.trim_end_matches('~'), "yaml" | "yml"))
 }
 
 type Loaded = Result<Spec, Box<SpecError>>;

@@ -95,7 +95,7 @@ word_enum! {
 word_enum! {
     /// What `nan` may say.
     pub(super) NanRule ("nan") {
-        /// A NaN agrees with a NaN.
+        /// A NaN agrees with a NaN; without a golden, values need not be finite.
         Equal = "equal",
     }
 }

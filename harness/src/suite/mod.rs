@@ -1,8 +1,8 @@
 //! Specs become tests: one libtest-mimic trial a checkpoint, known before anything runs.
 
 mod case;
+mod loaded;
 mod mutate;
-mod settings;
 mod stats;
 mod tell;
 mod trials;
@@ -13,7 +13,9 @@ use std::process::ExitCode;
 
 use libtest_mimic::Arguments;
 
-use crate::run::{BENCH_SPECS, Port, PortResult, Run, WORKER, work};
+use crate::root::Place;
+use crate::run::{Port, PortResult, Run, request, work};
+use crate::settings::names::{BENCH_SPECS, SNAPSHOT, WORKER};
 
 /// A parity suite: where specs and fixtures are, and the ports that they name.
 ///
@@ -23,7 +25,7 @@ use crate::run::{BENCH_SPECS, Port, PortResult, Run, WORKER, work};
 /// use mlx_parity::Suite;
 ///
 /// fn main() -> ExitCode {
-///     Suite::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."), "parity-specs", "fixtures")
+///     Suite::new("..", "parity-specs", "fixtures")
 ///         .port("double", |run| {
 ///             mlx_parity_tap::tap("out", run.input("x")? * 2)?;
 ///             Ok(())
@@ -41,14 +43,24 @@ pub struct Suite {
     ports: BTreeMap<String, Port>,
     /// Whether it runs only what `cargo xtask fault-bench` names.
     is_bench: bool,
+    /// Why no trial of this suite could mean anything: its root is not that of the checkout that runs.
+    misplaced: Option<String>,
 }
 
 impl Suite {
-    /// A suite over the specs and the fixtures in these two folders of `root`.
+    /// A suite over the specs and the fixtures in these two folders of `root`, which is meant from the folder of the
+    /// package that runs: `..` for a package in a folder of the repository, `.` for one that is the repository.
+    ///
+    /// That folder is the one that Cargo and nextest name when they run a test (`CARGO_MANIFEST_DIR`), so that a copied
+    /// checkout tests itself. Where it is not set, `root` is meant from the current folder and must contain the running
+    /// binary. An absolute `root` must contain the package, or the binary. Every trial fails where that does not hold.
     ///
     /// `PARITY_FIXTURES` names another fixture root, from `root`, for sets that are too large for the repository.
     pub fn new(root: impl AsRef<Path>, specs: impl AsRef<Path>, fixtures: impl AsRef<Path>) -> Self {
-        let root = root.as_ref().canonicalize().unwrap_or_else(|_| root.as_ref().to_owned());
+        let (root, misplaced) = match Place::here().suite_root(root.as_ref()) {
+            Ok(root) => (root, None),
+            Err(error) => (root.as_ref().to_owned(), Some(error.to_string())),
+        };
         let own = root.join(fixtures);
         let fixture_root =
             std::env::var_os("PARITY_FIXTURES").map_or_else(|| own.clone(), |other| root.join(other));
@@ -62,6 +74,7 @@ impl Suite {
             root,
             ports: BTreeMap::new(),
             is_bench: false,
+            misplaced,
         }
     }
 
@@ -94,26 +107,28 @@ impl Suite {
 
     /// Runs as libtest would, with its arguments and its exit codes: 0 when all passed, 101 when any failed.
     ///
-    /// When the process was started as a worker, it runs that one spec instead, or looks at one snapshot. With
-    /// `PARITY_MUTATE` it plants faults in the spec that is named there, and runs no test.
+    /// When one of our own processes has started it for something else, it does that instead: a worker runs one spec,
+    /// another process looks at one snapshot, and `cargo xtask mutate` has it plant faults.
     pub fn main(mut self) -> ExitCode {
-        if self.is_bench {
-            let Some(specs) = std::env::var_os(BENCH_SPECS) else {
+        let refused = match request() {
+            Ok(Some((WORKER, job))) => return work(Path::new(&job), &self.ports),
+            Ok(Some((SNAPSHOT, folder))) => return stats::work(Path::new(&folder)),
+            Ok(Some((BENCH_SPECS, specs))) if self.is_bench => {
+                self.spec_root = PathBuf::from(specs);
+                None
+            }
+            _ if self.is_bench => {
                 eprintln!("these ports are wrong on purpose; run `cargo xtask fault-bench`");
                 return ExitCode::FAILURE;
-            };
-            self.spec_root = PathBuf::from(specs);
-        }
-        if let Some(job) = std::env::var_os(WORKER) {
-            return work(Path::new(&job), &self.ports);
-        }
-        if let Some(folder) = std::env::var_os(stats::SNAPSHOT) {
-            return stats::work(Path::new(&folder));
-        }
-        match std::env::var(mutate::MUTATE) {
-            Ok(spec) if !spec.is_empty() => mutate::run(&self, &spec),
-            _ => trials::run(&self, &Arguments::from_args()),
-        }
+            }
+            Ok(Some((BENCH_SPECS, _))) => Some(
+                "this suite is no bench of faults: it has to say so with `Suite::fault_bench`".to_owned(),
+            ),
+            Ok(Some((_, spec))) => return mutate::run(&self, &spec.to_string_lossy()),
+            Ok(None) => None,
+            Err(stale) => Some(stale.to_string()),
+        };
+        trials::run(&self, &Arguments::from_args(), refused)
     }
 }
 

@@ -1,21 +1,18 @@
-//! `PARITY_MUTATE`: what the checkpoints of one spec notice of faults that are planted at its taps.
+//! `cargo xtask mutate` in the suite: what the checkpoints of one spec notice of faults that are planted at its taps.
 
 use std::collections::HashSet;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use super::Suite;
-use super::settings::{SettingError, Settings, in_ci};
 use crate::golden::{ChecksumMemory, Trust};
 use crate::report::{error_chain, score_line};
 use crate::run::{
     Exit, Folder, Inject, JOB, Job, Mutation, Mutations, Noticed, Out, Step, Steps, launch_watched,
     look_at_fixtures,
 };
+use crate::settings::Settings;
 use crate::spec::{Host, Specs};
-
-/// The environment variable that makes the test binary plant faults: the id of the spec.
-pub(super) const MUTATE: &str = "PARITY_MUTATE";
 
 /// How many workers a spec may take with it before it is given up.
 const CRASHES: usize = 100;
@@ -35,11 +32,11 @@ pub(super) fn run(suite: &Suite, id: &str) -> ExitCode {
 }
 
 fn mutate(suite: &Suite, id: &str) -> Result<Mutations, String> {
-    if in_ci(|name| std::env::var(name).ok()) {
-        let allowed = "it not to be set in CI: a run with planted faults proves nothing".to_owned();
-        return Err(SettingError { variable: MUTATE, found: id.to_owned(), allowed }.to_string());
+    if let Some(problem) = &suite.misplaced {
+        return Err(problem.clone());
     }
-    let settings = Settings::from_env().map_err(|error| error.to_string())?;
+    let specs = || Specs::load(&suite.spec_root).specs.into();
+    let settings = Settings::read(specs).map_err(|error| error.to_string())?;
     let spec = Specs::load_one(&suite.spec_root, id).map_err(|error| error.to_string())?;
     if !suite.ports.contains_key(&spec.port) {
         return Err(format!("port `{}` is not registered with `Suite::port`", spec.port));
@@ -68,7 +65,7 @@ fn mutate(suite: &Suite, id: &str) -> Result<Mutations, String> {
             spec_root: suite.spec_root.clone(),
             fixture_root: suite.fixture_root.clone(),
             folder: folder.clone(),
-            level: settings.level.unwrap_or(0).max(spec.level),
+            level: settings.level_of(&spec),
             until: None,
             inject: Inject::Declared,
             times: 0,

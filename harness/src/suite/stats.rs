@@ -11,13 +11,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use insta::{Comparator, Settings, Snapshot};
 use serde::{Deserialize, Serialize};
 
-use super::settings::in_ci;
 use crate::regular;
 use crate::report::error_chain;
-use crate::run::{Compared, Folder, moved};
-
-/// The environment variable that makes the test binary compare one snapshot: the folder of the run.
-pub(super) const SNAPSHOT: &str = "PARITY_SNAPSHOT";
+use crate::run::{Asked, Compared, Folder, moved};
+use crate::settings::in_ci;
+use crate::settings::names::SNAPSHOT;
 
 const TASK: &str = "snapshot.json";
 const OUTCOME: &str = "stats.json";
@@ -60,7 +58,8 @@ fn run(folder: &Folder, root: &Path, snapshots: &Path, name: &str, text: &str) -
     folder.write_json(TASK, &task).map_err(|error| error_chain(&error))?;
     let _ = std::fs::remove_file(folder.file(OUTCOME));
     let mut command = Command::new(std::env::current_exe().map_err(|error| error.to_string())?);
-    command.env(SNAPSHOT, folder.file("")).env("INSTA_OUTPUT", "none").stdin(Stdio::null());
+    let asked = Asked::new(&folder.file(""), SNAPSHOT, folder.file("")).map_err(|error| error.to_string())?;
+    command.envs(asked.variables()).env("INSTA_OUTPUT", "none").stdin(Stdio::null());
     // A drift that passes is none, and in CI nobody is there to accept one.
     command.env_remove("INSTA_FORCE_PASS");
     if in_ci(|name| std::env::var(name).ok()) {

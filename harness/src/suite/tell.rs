@@ -7,6 +7,7 @@ use std::sync::{Arc, PoisonError};
 use libtest_mimic::{Arguments, Conclusion, FormatSetting};
 
 use super::trials::Told;
+use crate::printable::{clean, clean_lines};
 use crate::report::{Collected, Fate, Summary, error_chain, write_reports};
 
 /// Tells of the run, and ends as libtest does, or red when the accounts do not add up.
@@ -46,6 +47,26 @@ pub(super) fn tell(told: &Told, arguments: &Arguments, conclusion: &Conclusion) 
             summary.ignored,
             summary.not_gated,
             if summary.injected { ", INJECTED" } else { "" }
+        );
+    }
+    let ran = conclusion.num_passed + conclusion.num_failed > 0;
+    if let Some(problem) = told.refused.as_ref().filter(|_| !ran) {
+        // What was selected has no trial here, and what would run elsewhere under this setting proves nothing either.
+        eprintln!("parity: {}", clean_lines(problem));
+        return ExitCode::from(101);
+    }
+    if !ran {
+        // Cargo passes one filter to every test binary, so that this may be meant: it is no failure, but no proof.
+        let selected = conclusion.num_ignored;
+        eprintln!(
+            "parity: nothing was run and nothing is proven: {}",
+            match (selected, &arguments.filter) {
+                (0, Some(filter)) if arguments.exact => format!("no trial is called `{}`", clean(filter)),
+                (0, Some(filter)) => format!("no trial has `{}` in its name", clean(filter)),
+                (0, None) => "no trial was selected".to_owned(),
+                (1, _) => "the one trial that was selected is ignored".to_owned(),
+                (selected, _) => format!("all {selected} trials that were selected are ignored"),
+            }
         );
     }
     let libtest = (conclusion.num_passed, conclusion.num_failed);

@@ -7,19 +7,26 @@ use libtest_mimic::{Arguments, Failed, Trial};
 
 use super::Suite;
 use super::case::{Case, Home};
-use super::settings::{Require, SettingError, Settings};
+use super::loaded::Loaded;
 use super::tell::tell;
-use crate::near::did_you_mean;
 use crate::printable::{clean, clean_lines};
 use crate::report::{Summary, trial_text};
-use crate::run::{
-    DISCOVERY, FIXTURE, Inject, Out, SPEC, STATS, Verdict, WEIGHTS, discovery, key, trial_names,
-};
-use crate::spec::{Host, Spec, SpecError, Specs};
+use crate::run::{DISCOVERY, FIXTURE, Out, SPEC, STATS, Verdict, WEIGHTS, discovery, key, trial_names};
+use crate::settings::Require;
+use crate::spec::{Host, Spec, SpecError};
 
-/// Lists or runs the trials that `arguments` select.
-pub(super) fn run(suite: &Suite, arguments: &Arguments) -> ExitCode {
-    let mut all = Trials::of(suite, arguments);
+/// The trial of what the environment says, there only when something is wrong with that.
+const SETTINGS: &str = "parity::settings";
+
+/// Lists or runs the trials that `arguments` select. Where `refused` says why nothing can be run, each of them fails with
+/// that.
+pub(super) fn run(suite: &Suite, arguments: &Arguments, refused: Option<String>) -> ExitCode {
+    if arguments.test_threads == Some(0) {
+        // As libtest has it; libtest-mimic would wait for threads that there are not.
+        eprintln!("error: argument for --test-threads must not be 0");
+        return ExitCode::from(101);
+    }
+    let mut all = Trials::of(suite, arguments, refused);
     all.select(arguments);
     let Trials { trials, told, .. } = all;
     let conclusion = libtest_mimic::run(arguments, trials.into_iter().map(|(trial, _)| trial).collect());
@@ -53,11 +60,13 @@ pub(super) struct Told {
     pub(super) counts: Arc<Mutex<Summary>>,
     /// How many trials there are in all.
     pub(super) declared: usize,
+    /// Why nothing can be run at all: a setting, for example.
+    pub(super) refused: Option<String>,
     pub(super) home: Option<Arc<Home>>,
 }
 
 impl Trials {
-    fn of(suite: &Suite, arguments: &Arguments) -> Self {
+    fn of(suite: &Suite, arguments: &Arguments, refused: Option<String>) -> Self {
         let told = Told {
             cases: Vec::new(),
             ignored: Vec::new(),
@@ -66,18 +75,20 @@ impl Trials {
             discovery: Arc::default(),
             counts: Arc::default(),
             declared: 0,
+            refused: None,
             home: None,
         };
         let mut all = Self { trials: Vec::new(), require: Require::Declared, told };
-        let loaded = load(suite, arguments);
-        let settings = Settings::from_env().and_then(|settings| match loaded.whole {
-            true => known_names(settings, &loaded.specs),
-            false => Ok(settings),
-        });
-        let settings = match settings {
+        let refused = refused.or_else(|| suite.misplaced.clone());
+        let loaded = match suite.misplaced {
+            // Another checkout's specs are none of ours.
+            Some(_) => Loaded::default(),
+            None => Loaded::of(suite, arguments),
+        };
+        let settings = match refused.map_or_else(|| suite.settings(&loaded), Err) {
             Ok(settings) => settings,
-            Err(error) => {
-                all.fail("parity::settings".into(), error.to_string());
+            Err(text) => {
+                all.refuse(suite, arguments, &loaded, &text);
                 return all;
             }
         };
@@ -98,10 +109,18 @@ impl Trials {
             all.fail(format!("{}::{SPEC}", error.id), error.to_string());
         }
         let specs: Vec<Arc<Spec>> = specs.into_iter().map(Arc::new).collect();
+        let unmet = |spec: &Arc<Spec>| spec.unmet(&Host::here(&home.fixture_root, &spec.fixtures));
+        let unmet: Vec<Option<String>> = specs.iter().map(unmet).collect();
         if let Some(error) = &unreadable {
             all.fail(DISCOVERY.into(), error.to_string());
         } else if whole && broken.is_empty() {
-            let (look, found) = (suite.discovery_of(specs.clone()), Arc::clone(&all.told.discovery));
+            let ignored = match settings.require {
+                Require::Declared => unmet.clone(),
+                // They are red by themselves.
+                Require::All => vec![None; specs.len()],
+            };
+            let look = suite.discovery_of(specs.iter().cloned().zip(ignored).collect());
+            let found = Arc::clone(&all.told.discovery);
             all.push(DISCOVERY.into(), None, false, move || {
                 let wrong = look();
                 let text = wrong.join("\n");
@@ -109,15 +128,10 @@ impl Trials {
                 if text.is_empty() { Ok(Verdict::Passed) } else { Err(Failed::from(text)) }
             });
         }
-        for spec in specs {
-            // Never fewer than the spec itself asks for: a checkpoint that is not looked at is not green.
-            let level = settings.level.unwrap_or(0).max(spec.level);
-            let unusable = (!suite.ports.contains_key(&spec.port)).then(|| {
-                let near = did_you_mean(&spec.port, suite.ports.keys().map(String::as_str));
-                format!("port `{}` is not registered with `Suite::port`{near}", spec.port)
-            });
-            let ignored = spec.unmet(&Host::here(&home.fixture_root, &spec.fixtures));
-            let inject = inject_into(&spec, &settings.inject);
+        for (spec, ignored) in specs.into_iter().zip(unmet) {
+            let level = settings.level_of(&spec);
+            let unusable = suite.unusable(&spec, level);
+            let inject = settings.inject_into(&spec);
             all.add(Arc::new(Case::new(Arc::clone(&home), spec, level, inject, unusable)), ignored);
         }
         all.told.home = Some(home);
@@ -125,6 +139,25 @@ impl Trials {
         all.told.broken.extend(unreadable);
         all.expect(arguments);
         all
+    }
+
+    /// Lists every trial that there would be, and has each fail with `text`: whatever is selected of them, by whichever
+    /// filter, is red.
+    fn refuse(&mut self, suite: &Suite, arguments: &Arguments, loaded: &Loaded, text: &str) {
+        self.told.refused = Some(text.to_owned());
+        let mut names = vec![SETTINGS.to_owned()];
+        names.extend(loaded.whole.then(|| DISCOVERY.to_owned()));
+        names.extend(loaded.broken.iter().map(|error| format!("{}::{SPEC}", error.id)));
+        for spec in &loaded.specs {
+            // The level may be what is wrong.
+            let mut own = trial_names(spec, spec.level);
+            own.extend(suite.unusable(spec, spec.level).map(|_| SPEC.to_owned()));
+            names.extend(own.iter().map(|name| format!("{}::{name}", spec.id)));
+        }
+        for name in names {
+            self.fail(name, text.to_owned());
+        }
+        self.expect(arguments);
     }
 
     /// Makes sure that a trial which was asked for by its whole name is there. nextest lists first and runs each name
@@ -139,9 +172,10 @@ impl Trials {
         if !ours || self.trials.iter().any(|(trial, _)| trial.name() == name) {
             return;
         }
-        let text = match self.told.broken.first() {
-            Some(error) => error.to_string(),
-            None => format!("`{name}` is not declared, or not at this level"),
+        let text = match (&self.told.refused, self.told.broken.first()) {
+            (Some(text), _) => text.clone(),
+            (None, Some(error)) => error.to_string(),
+            (None, None) => format!("`{name}` is not declared, or not at this level"),
         };
         self.fail(name.clone(), text);
     }
@@ -224,70 +258,17 @@ impl Trials {
     }
 }
 
-/// What was found under the spec root.
-struct Loaded {
-    specs: Vec<Spec>,
-    broken: Vec<SpecError>,
-    unreadable: Option<SpecError>,
-    /// Whether all of it was looked at.
-    whole: bool,
-}
-
-/// With `--exact` only the one spec is parsed, which is what keeps a process a test cheap. What is wrong with a file
-/// is known only when all are looked at, as the list was made.
-fn load(suite: &Suite, arguments: &Arguments) -> Loaded {
-    let one = arguments.filter.as_deref().filter(|_| arguments.exact && !arguments.list);
-    match one.and_then(|name| name.split_once("::")) {
-        Some((id, name)) if id != "parity" && name != SPEC => {
-            let (specs, broken) = match Specs::load_one(&suite.spec_root, id) {
-                Ok(spec) => (vec![spec], Vec::new()),
-                Err(error) => (Vec::new(), vec![*error]),
-            };
-            Loaded { specs, broken, unreadable: None, whole: false }
-        }
-        _ => {
-            let Specs { specs, broken, unreadable, .. } = Specs::load(&suite.spec_root);
-            Loaded { specs, broken, unreadable, whole: true }
-        }
-    }
-}
-
 impl Suite {
     /// Looks, when it is called, for what is wrong with specs and fixtures as a whole. Fixtures that lie elsewhere may
     /// serve other suites too, so that there only specs are looked for.
-    fn discovery_of(&self, specs: Vec<Arc<Spec>>) -> impl FnOnce() -> Vec<String> + Send + 'static {
+    fn discovery_of(
+        &self,
+        specs: Vec<(Arc<Spec>, Option<String>)>,
+    ) -> impl FnOnce() -> Vec<String> + Send + 'static {
         let fixture_root = self.own_fixtures.then(|| self.fixture_root.clone());
         let spec_root = self.spec_root.clone();
         move || discovery(&specs, &spec_root, fixture_root.as_deref())
     }
-}
-
-/// Holds the names of `PARITY_INJECT` against the specs: a slip would inject nothing, and nobody would know.
-fn known_names(settings: Settings, specs: &[Spec]) -> Result<Settings, SettingError> {
-    let Inject::Also(names) = &settings.inject else { return Ok(settings) };
-    for name in names {
-        let takes = |spec: &Spec| inject_into(spec, &Inject::Also(vec![name.clone()])) != Inject::Declared;
-        if !specs.iter().any(takes) {
-            let all = specs.iter().flat_map(|spec| spec.checkpoints.iter().map(|c| c.name.as_str()));
-            let near = did_you_mean(name, all);
-            let allowed = format!("checkpoints that have goldens, as `name` or `spec::name`{near}");
-            return Err(SettingError { variable: "PARITY_INJECT", found: name.clone(), allowed });
-        }
-    }
-    Ok(settings)
-}
-
-/// What the settings inject into this spec.
-fn inject_into(spec: &Spec, settings: &Inject) -> Inject {
-    let Inject::Also(names) = settings else { return settings.clone() };
-    let short = |name: &String| match name.split_once("::") {
-        Some((id, name)) => (id == spec.id).then(|| name.to_owned()),
-        None => Some(name.clone()),
-    };
-    let own = names.iter().filter_map(short);
-    let own: Vec<String> =
-        own.filter(|name| spec.checkpoint(name).is_some_and(|c| c.needs_golden())).collect();
-    if own.is_empty() { Inject::Declared } else { Inject::Also(own) }
 }
 
 fn verdict(case: &Case, name: &str) -> Result<Verdict, Failed> {

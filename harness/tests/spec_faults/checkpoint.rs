@@ -66,11 +66,6 @@ fn keys_of_a_checkpoint() {
         &["5:44: unknown nan `yes`: expected \
         `equal`"],
     );
-    check_checkpoints(
-        "- {name: x, shape: [], nan: equal}",
-        &["5:29: `nan` without a value gate: nothing is \
-        compared: leave it out"],
-    );
 }
 
 #[test]

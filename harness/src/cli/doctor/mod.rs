@@ -65,6 +65,7 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
     let mut checks = machine::checks(project);
     checks.extend(packages::checks(project));
     checks.extend(checkout::checks(project));
+    checks.extend(variables::refused(project));
     checks.extend(variables::checks(project, std::env::vars_os()));
     if arguments.json {
         say(&json(&format!("{}\n", serde_json::json!({"version": 1, "checks": checks}))));

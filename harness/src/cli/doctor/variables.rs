@@ -4,38 +4,10 @@ use std::ffi::OsString;
 
 use super::Check;
 use crate::cli::Project;
-use crate::near::did_you_mean;
-
-/// What each variable that somebody reads does when it is set.
-const KNOWN: &[(&str, &str)] = &[
-    ("PARITY_LEVEL", "how deep the suite looks"),
-    ("PARITY_REQUIRE", "what becomes of specs that cannot run here"),
-    ("PARITY_FIXTURES", "where fixtures are"),
-    ("PARITY_OUT", "where runs are kept"),
-    ("PARITY_PYTHON", "which Python is used"),
-    ("PARITY_LOCALISE", "injects every golden: verdicts are those of single stages"),
-    ("PARITY_INJECT", "injects goldens: verdicts after them are not the port's own"),
-    ("PARITY_MUTATE", "plants faults in that spec in place of running any test"),
-    ("PARITY_TIMES", "runs ports again for their times"),
-    ("PARITY_RUN", "what the run's folder is called"),
-    ("PARITY_SIZE_WARN", "when the size of fixtures and runs is warned of"),
-    ("PARITY_SIZE_LIMIT", "when the size of fixtures and runs is refused"),
-];
-
-/// Variables that are set by one of our processes for another, and mean nothing to a person.
-const OURS: &[&str] = &[
-    "PARITY_BENCH_SPECS",
-    "PARITY_EXPECT",
-    "PARITY_LINT",
-    "PARITY_NEW_INPUTS",
-    "PARITY_REFERENCE",
-    "PARITY_REPORT",
-    "PARITY_REUSE",
-    "PARITY_ROOT",
-    "PARITY_SNAPSHOT",
-    "PARITY_SPREAD",
-    "PARITY_WORKER",
-];
+use crate::run::request;
+use crate::settings::Settings;
+use crate::settings::names::{self, INTERNAL, REQUESTS, SETTINGS};
+use crate::spec::{Spec, Specs};
 
 /// Prefixes of variables that change numbers, and whose.
 const NUMERIC: &[(&str, &str)] = &[
@@ -60,11 +32,12 @@ pub(super) fn checks(
     project: &Project,
     variables: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> Vec<Check> {
+    let specs = Specs::load(&project.spec_root()).specs;
     let mut found: Vec<Check> = variables
         .into_iter()
         .filter_map(|(name, value)| {
             let (name, value) = (name.into_string().ok()?, value.to_string_lossy().into_owned());
-            check(project, &name, &value)
+            check(project, &specs, &name, &value)
         })
         .collect();
     found.sort_by(|a, b| a.subject.cmp(&b.subject));
@@ -74,21 +47,32 @@ pub(super) fn checks(
     found
 }
 
-fn check(project: &Project, name: &str, value: &str) -> Option<Check> {
+/// What no test and no command would go on with, if anything: one line, since the first is all that is looked at.
+pub(super) fn refused(project: &Project) -> Option<Check> {
+    let specs = || Specs::load(&project.spec_root()).specs.into();
+    let problem = match request() {
+        Err(stale) => stale.to_string(),
+        Ok(_) => Settings::read(specs).err()?.to_string(),
+    };
+    Some(Check::wrong(
+        "settings",
+        problem,
+        Some("mend it first: every test and every command refuses it".into()),
+    ))
+}
+
+fn check(project: &Project, specs: &[Spec], name: &str, value: &str) -> Option<Check> {
     let unset = format!("run `unset {name}`, unless it is meant");
-    if let Some((_, what)) = KNOWN.iter().find(|(known, _)| *known == name) {
+    if let Some((_, what)) = SETTINGS.iter().find(|(known, _)| *known == name) {
         return Some(Check::warn(name, format!("is `{value}`: {what}"), unset));
     }
-    if OURS.contains(&name) {
+    if INTERNAL.contains(&name) || REQUESTS.contains(&name) {
         return Some(Check::warn(name, format!("is `{value}`: only our own processes set it"), unset));
     }
-    if name.starts_with("PARITY_") {
-        let near = did_you_mean(name, KNOWN.iter().map(|(known, _)| *known));
-        return Some(Check::warn(
-            name,
-            format!("is set, but nothing reads it{near}"),
-            format!("run `unset {name}`"),
-        ));
+    if name.starts_with("PARITY_") && !names::is_required(name, specs) {
+        let near = names::near_settings(name);
+        let next = format!("run `unset {name}`: the suite and every command refuse it");
+        return Some(Check::wrong(name, format!("is set, but nothing reads it{near}"), Some(next)));
     }
     if name == "PYTHONPATH" && !value.is_empty() {
         let what = match project.references_folder() {

@@ -11,7 +11,8 @@ use thiserror::Error;
 use crate::cli::Project;
 use crate::cli::cargo::cargo;
 use crate::cli::project::Bench;
-use crate::run::BENCH_SPECS;
+use crate::run::Asked;
+use crate::settings::names::BENCH_SPECS;
 
 /// Why the suite could not be run.
 #[derive(Debug, Error)]
@@ -32,6 +33,14 @@ struct Artifact {
     package_id: String,
     target: Target,
     executable: Option<PathBuf>,
+    manifest_path: PathBuf,
+}
+
+/// A suite that was built.
+pub(super) struct Program {
+    path: PathBuf,
+    /// The folder of its package, from which it finds the project: we start it in Cargo's place.
+    package: PathBuf,
 }
 
 #[derive(Deserialize)]
@@ -41,7 +50,7 @@ struct Target {
 }
 
 /// Builds the suite, with what Cargo says on stderr, and finds it.
-pub(super) fn build(project: &Project, bench: &Bench, release: bool) -> Result<PathBuf, SuiteError> {
+pub(super) fn build(project: &Project, bench: &Bench, release: bool) -> Result<Program, SuiteError> {
     let Bench { package, binary, .. } = bench;
     let mut command = cargo(project.root());
     // The whole workspace, as `cargo xtask test` has it: one package alone would be built with other features, anew.
@@ -60,7 +69,11 @@ pub(super) fn build(project: &Project, bench: &Bench, release: bool) -> Result<P
             && artifact.target.kind.iter().any(|kind| kind == "bin")
             && is_of(&artifact.package_id, package)
     });
-    ours.find_map(|artifact| artifact.executable)
+    let program = |artifact: Artifact| {
+        let package = artifact.manifest_path.parent()?.to_owned();
+        Some(Program { path: artifact.executable?, package })
+    };
+    ours.find_map(program)
         .ok_or_else(|| SuiteError::NoBinary { binary: binary.clone(), package: package.clone() })
 }
 
@@ -73,7 +86,7 @@ fn is_of(id: &str, package: &str) -> bool {
 
 /// One run of the suite.
 pub(super) struct SuiteRun<'a> {
-    pub(super) program: &'a Path,
+    pub(super) program: &'a Program,
     pub(super) specs: &'a Path,
     pub(super) fixtures: PathBuf,
     /// Where runs are kept, and what this one is called.
@@ -88,7 +101,9 @@ pub(super) struct SuiteRun<'a> {
 impl SuiteRun<'_> {
     /// Runs it to its end. That trials fail is what it is for.
     pub(super) fn run(&self) -> Result<(), SuiteError> {
-        let mut command = Command::new(self.program);
+        let start = |source| SuiteError::Start { program: self.program.path.display().to_string(), source };
+        let asked = Asked::new(self.out, BENCH_SPECS, self.specs).map_err(start)?;
+        let mut command = Command::new(&self.program.path);
         for (name, _) in std::env::vars_os() {
             // What this command was started under is not what the bench is about.
             if ["NEXTEST", "PARITY_", "INSTA_"].iter().any(|p| name.to_string_lossy().starts_with(p)) {
@@ -97,9 +112,9 @@ impl SuiteRun<'_> {
         }
         // Nobody has accepted the statistics of faulty ports.
         command.args(["--skip", "::stats"]).env("INSTA_UPDATE", "no").env("PARITY_LEVEL", "255");
-        command.env(BENCH_SPECS, self.specs).env("PARITY_FIXTURES", &self.fixtures);
+        command.envs(asked.variables()).env("PARITY_FIXTURES", &self.fixtures);
+        command.env("CARGO_MANIFEST_DIR", &self.program.package);
         command.env("PARITY_OUT", self.out).env("PARITY_RUN", self.key).envs(self.variables.iter().copied());
-        let start = |source| SuiteError::Start { program: self.program.display().to_string(), source };
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(start)?;
         let progress = ProgressBar::new(self.trials).with_message(self.label.to_owned());
         if let Ok(style) = ProgressStyle::with_template("  {msg}  {wide_bar} {percent} %  {elapsed}") {
