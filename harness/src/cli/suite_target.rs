@@ -111,7 +111,7 @@ fn manifests(root: &Path, target: &str) -> Result<Vec<PathBuf>, SuiteTargetError
 
 fn check_manifest(manifest: &Path, target: &str) -> Result<(), SuiteTargetError> {
     let (owned, manifest) = (target.to_owned(), manifest.to_owned());
-    let text = match std::fs::read_to_string(&manifest) {
+    let text = match crate::regular::read_text(&manifest, crate::regular::TEXT) {
         Ok(text) => text,
         Err(source) => return Err(SuiteTargetError::Read { manifest, source }),
     };
