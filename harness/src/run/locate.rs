@@ -166,7 +166,8 @@ fn unreached(
     after: Option<&Record>,
 ) -> Vec<String> {
     let declared = |name: &str| spec.checkpoints.iter().position(|checkpoint| checkpoint.name == name);
-    let orders: [&dyn Fn(&str) -> Option<usize>; 2] = [&|name| local.story.order(name), &declared];
+    type Order<'o> = &'o dyn Fn(&str) -> Option<usize>;
+    let orders: [Order<'_>; 2] = [&|name| local.story.order(name), &declared];
     let between = |name: &str| {
         // The reference's order where it has all three, else that of the spec.
         orders.iter().find_map(|order| {
