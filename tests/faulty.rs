@@ -190,6 +190,15 @@ const FAULTS: &[(&str, Fault)] = &[
         }
         Ok(x)
     }),
+    ("kills_its_suite", |name, x| {
+        if name == "out" {
+            let suite = std::os::unix::process::parent_id().to_string();
+            std::process::Command::new("kill").args(["-KILL", &suite]).status()?;
+            // Until it is noticed that the suite is gone.
+            std::thread::sleep(std::time::Duration::from_secs(60));
+        }
+        Ok(x)
+    }),
     ("crash_once", |name, x| {
         let again = std::env::var("NEXTEST_ATTEMPT").is_ok_and(|attempt| attempt != "1");
         if name == "out" && !again { std::process::abort() } else { Ok(x) }

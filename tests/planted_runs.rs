@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 mod project;
+mod run_names;
 
 use std::fs;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -14,8 +15,14 @@ use project::{Project, Ran};
 const SPEC: &str = "parity-specs/gated_mlp/block.yaml";
 
 /// A suite whose port has met `gated` and hangs before `out`.
-fn hanging(project: &Project) -> Child {
-    let child = project.command(&[]).process_group(0).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+fn hanging(project: &Project, variables: &[(&str, &str)]) -> Child {
+    let mut suite = project.command(&[]);
+    let child = suite
+        .envs(variables.iter().copied())
+        .process_group(0)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
     let records = project.path("target/parity/runs/latest/gated_mlp/block/records.jsonl");
     until(|| fs::read_to_string(&records).is_ok_and(|text| text.contains("\"checkpoint\":\"gated\"")));
     child.unwrap()
@@ -49,7 +56,7 @@ fn report(project: &Project, arguments: &[&str]) -> Ran {
 #[test]
 fn a_suite_that_is_killed_leaves_a_readable_run_and_no_worker() {
     let project = Project::with_port("hang");
-    let mut suite = hanging(&project);
+    let mut suite = hanging(&project, &[]);
     suite.kill().unwrap();
     suite.wait().unwrap();
     let worker = project.workers().remove(0);
@@ -69,7 +76,7 @@ fn a_suite_that_is_killed_leaves_a_readable_run_and_no_worker() {
 #[test]
 fn a_suite_that_is_interrupted_leaves_a_readable_run_too() {
     let project = Project::with_port("hang");
-    let mut suite = hanging(&project);
+    let mut suite = hanging(&project, &[]);
     // As a terminal does it: to all of the group.
     signal("-INT", &format!("-{}", suite.id()));
     assert_eq!(suite.wait().unwrap().signal(), Some(2));
@@ -80,7 +87,7 @@ fn a_suite_that_is_interrupted_leaves_a_readable_run_too() {
 #[test]
 fn a_run_that_goes_on_is_not_called_dead() {
     let project = Project::with_port("hang");
-    let mut suite = hanging(&project);
+    let mut suite = hanging(&project, &[]);
     report(&project, &[]).says(&["gated_mlp/block  is still running"]);
     suite.kill().unwrap();
     suite.wait().unwrap();

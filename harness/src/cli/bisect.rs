@@ -13,7 +13,7 @@ use super::parity::{ParityError, SuiteRun};
 use super::{CliError, Project, setup};
 use crate::near::did_you_mean;
 use crate::report::{error_chain, finding, ladder};
-use crate::run::{Account, Finding, Folder, Out, Story, account, fresh_key};
+use crate::run::{Account, Finding, Folder, Out, RunName, Story, account};
 use crate::spec::{Spec, SpecError, Specs};
 
 #[derive(Debug, clap::Args)]
@@ -90,10 +90,10 @@ fn find(project: &Project, id: &str) -> Result<Arc<Spec>, BisectError> {
 
 /// Runs the spec alone, and reads what it left.
 fn run_once(project: &Project, arguments: &Arguments, spec: &Arc<Spec>) -> Result<Account, CliError> {
-    let going = Out::of(project.root()).start(&fresh_key()).map_err(ParityError::from)?;
+    let going = Out::of(project.root()).start(&RunName::fresh(true)).map_err(ParityError::from)?;
     let filter = format!("{}::", spec.id);
     let suite =
-        SuiteRun { filter: Some(&filter), release: arguments.release, variables: &[], folder: &going.folder };
+        SuiteRun { filter: Some(&filter), release: arguments.release, variables: &[], going: Some(&going) };
     let (_, said) = suite.run(project)?;
     let folder = going.folder.join(&spec.id);
     match Story::read(&Folder::at(folder.clone())) {

@@ -78,10 +78,11 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
     find(project, id)?;
     setup::ensure(project)?;
     let out = Out::of(project.root()).path().join("mutations");
+    claim(&out).map_err(MutateError::from)?;
     let failed = |source| MutateError::Write { path: out.clone(), source };
-    let asked = fs::create_dir_all(&out).and_then(|()| Asked::new(&out, MUTATE, id)).map_err(failed)?;
+    let asked = Asked::new(&out, MUTATE, id).map_err(failed)?;
     let variables = asked.variables();
-    let suite = SuiteRun { filter: None, release: arguments.release, variables: &variables, folder: &out };
+    let suite = SuiteRun { filter: None, release: arguments.release, variables: &variables, going: None };
     let (status, _) = suite.run(project)?;
     if !status.success() {
         return Err(MutateError::NotRun { id: id.to_owned() }.into());

@@ -12,7 +12,7 @@ use thiserror::Error;
 use super::cargo::cargo;
 use super::{CliError, Project, setup};
 use crate::report::{Collected, ReportError, Told, write_reports};
-use crate::run::{FolderError, Out, fresh_key};
+use crate::run::{FolderError, Going, INVOCATION, Out, RunName};
 use crate::spec::list::counted;
 
 #[derive(Debug, clap::Args)]
@@ -65,12 +65,14 @@ impl ParityError {
 
 pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, CliError> {
     setup::ensure(project)?;
-    let going = Out::of(project.root()).start(&fresh_key()).map_err(ParityError::from)?;
+    let name = RunName::of_command(arguments.filter.is_some());
+    let going = Out::of(project.root()).start(&name).map_err(ParityError::from)?;
+    going.note.iter().for_each(|note| eprintln!("{note}"));
     let suite = SuiteRun {
         filter: arguments.filter.as_deref(),
         release: arguments.release,
         variables: &[],
-        folder: &going.folder,
+        going: Some(&going),
     };
     let (status, said) = suite.run(project)?;
     if !status.success() && !said.contains("\ntest result: ") {
@@ -143,8 +145,8 @@ pub(super) struct SuiteRun<'a> {
     pub(super) release: bool,
     /// Settings for the suite.
     pub(super) variables: &'a [(&'a str, &'a OsStr)],
-    /// The folder that the run is to leave.
-    pub(super) folder: &'a Path,
+    /// The run that it is to take part in, if it is one.
+    pub(super) going: Option<&'a Going>,
 }
 
 impl SuiteRun<'_> {
@@ -155,7 +157,10 @@ impl SuiteRun<'_> {
         // The whole workspace, as `cargo xtask test` has it: one package alone would be built with other features, anew.
         command.args(["test", "--workspace", "--test", project.suite_target()]);
         command.args(self.release.then_some("--release")).arg("--").args(self.filter);
-        command.env("PARITY_RUN", self.folder.file_name().unwrap_or_default());
+        if let Some(going) = self.going {
+            command.env("PARITY_RUN", going.folder.file_name().unwrap_or_default());
+            command.env(INVOCATION, &going.owner);
+        }
         // A suite may have another root than we have; the run must be where we look for it.
         let out = Out::of(project.root());
         command.env("PARITY_OUT", out.path()).env("PARITY_FIXTURES", project.fixture_root());

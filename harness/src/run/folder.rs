@@ -150,6 +150,11 @@ pub(crate) enum FolderError {
     Write { path: PathBuf, source: io::Error },
     #[error("cannot read `{path}`")]
     Read { path: PathBuf, source: io::Error },
+    #[error(
+        "`{path}` holds files and has no marker of mlx-parity's, so it is left alone; remove it, or name another folder \
+         with PARITY_OUT"
+    )]
+    NotOurs { path: PathBuf },
     #[error("`{path}` is not what a worker writes")]
     Parse { path: PathBuf, source: serde_json::Error },
 }

@@ -22,6 +22,7 @@ mod key;
 #[cfg(feature = "mlx")]
 mod launch;
 mod locate;
+mod marker;
 #[cfg(feature = "mlx")]
 mod mlx;
 mod mutations;
@@ -36,8 +37,10 @@ mod obstacle;
 mod picture;
 #[cfg(feature = "mlx")]
 mod port;
+mod process;
 #[cfg(feature = "mlx")]
 mod random;
+mod runs;
 mod stats;
 #[cfg(feature = "mlx")]
 mod stopwatch;
@@ -57,16 +60,18 @@ pub(crate) use discovery::{DISCOVERY, discovery};
 pub(crate) use fault::Fault;
 pub(crate) use folder::{Audit, EXIT, Exit, Folder, FolderError, STARTED};
 pub(crate) use job::{Inject, JOB, Job};
-pub(crate) use key::{Going, Out, fresh_key, key};
+pub(crate) use key::{INVOCATION, RunName, attempt};
 #[cfg(feature = "mlx")]
 pub(crate) use launch::{launch, launch_watched};
 pub(crate) use locate::{Closer, Culprit, Finding};
+pub(crate) use marker::claim;
 pub(crate) use mutations::{Mutation, Mutations, Noticed, Score, Step, Steps};
 pub(crate) use obstacle::{Obstacle, look_at_fixtures};
 #[cfg(feature = "mlx")]
 pub(crate) use port::Port;
 #[cfg(feature = "mlx")]
 pub use port::{PortResult, Run, RunError};
+pub(crate) use runs::{Going, Out};
 pub(crate) use stats::{Compared, STATS, has_stats, moved, stats_text};
 pub(crate) use story::Story;
 #[cfg(feature = "mlx")]

@@ -37,6 +37,7 @@ pub(crate) const REQUESTS: &[&str] = &[WORKER, SNAPSHOT, BENCH_SPECS, MUTATE];
 /// Variables that one of our processes sets for another, and that change no verdict.
 pub(crate) const INTERNAL: &[&str] = &[
     crate::run::ASKED,
+    crate::run::INVOCATION,
     "PARITY_EXPECT",
     "PARITY_LINT",
     "PARITY_NEW_INPUTS",

@@ -12,7 +12,7 @@ use crate::golden::{ChecksumMemory, Trust};
 use crate::report::error_chain;
 use crate::run::{
     Account, Compared, EXIT, Ending, Exit, Folder, FolderError, Going, Inject, JOB, Job, Obstacle, Out,
-    STARTED, Story, account, launch, look_at_fixtures, stats_text,
+    RunName, STARTED, Story, account, attempt, launch, look_at_fixtures, stats_text,
 };
 use crate::spec::Spec;
 
@@ -24,8 +24,8 @@ pub(super) struct Home {
     pub(super) fixture_root: PathBuf,
     pub(super) snapshots: PathBuf,
     pub(super) out: Out,
-    /// The key of this run, and whether other processes take part in it.
-    pub(super) key: String,
+    /// What this run is called, and whether other processes run other trials of the same specs.
+    pub(super) name: RunName,
     pub(super) shared: bool,
     /// The run, once the first spec has started it.
     pub(super) going: OnceLock<Result<Going, String>>,
@@ -36,7 +36,11 @@ pub(super) struct Home {
 impl Home {
     /// The run's folder, which the first caller makes.
     fn run_folder(&self) -> Result<&Path, String> {
-        let going = self.going.get_or_init(|| self.out.start(&self.key).map_err(|error| error_chain(&error)));
+        let going = self.going.get_or_init(|| {
+            let going = self.out.start(&self.name).map_err(|error| error_chain(&error))?;
+            going.note.iter().for_each(|note| eprintln!("parity: {note}"));
+            Ok(going)
+        });
         going.as_ref().map(|going| going.folder.as_path()).map_err(Clone::clone)
     }
 
@@ -52,10 +56,6 @@ struct Started {
     process: u32,
     /// Which attempt of nextest's, from 1.
     attempt: u32,
-}
-
-fn attempt() -> u32 {
-    std::env::var("NEXTEST_ATTEMPT").ok().and_then(|attempt| attempt.parse().ok()).unwrap_or(1)
 }
 
 /// A spec with the settings of this run.

@@ -8,7 +8,7 @@ use super::Suite;
 use crate::golden::{ChecksumMemory, Trust};
 use crate::report::{error_chain, score_line};
 use crate::run::{
-    Exit, Folder, Inject, JOB, Job, Mutation, Mutations, Noticed, Out, Step, Steps, launch_watched,
+    Exit, Folder, Inject, JOB, Job, Mutation, Mutations, Noticed, Out, Step, Steps, claim, launch_watched,
     look_at_fixtures,
 };
 use crate::settings::Settings;
@@ -53,6 +53,7 @@ fn mutate(suite: &Suite, id: &str) -> Result<Mutations, String> {
         return Err(obstacle.text.clone());
     }
     let said = |error: crate::run::FolderError| error_chain(&error);
+    claim(&out.path().join("mutations")).map_err(said)?;
     let folder = Folder::create(out.path().join("mutations").join(id)).map_err(said)?;
     let _held = folder.lock().map_err(said)?;
     folder.clear().map_err(said)?;

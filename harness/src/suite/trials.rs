@@ -11,7 +11,7 @@ use super::loaded::Loaded;
 use super::tell::tell;
 use crate::printable::{clean, clean_lines};
 use crate::report::{Summary, trial_text};
-use crate::run::{DISCOVERY, FIXTURE, Out, SPEC, STATS, Verdict, WEIGHTS, discovery, key, trial_names};
+use crate::run::{DISCOVERY, FIXTURE, Out, RunName, SPEC, STATS, Verdict, WEIGHTS, discovery, trial_names};
 use crate::settings::Require;
 use crate::spec::{Host, Spec, SpecError};
 
@@ -93,14 +93,17 @@ impl Trials {
             }
         };
         all.require = settings.require;
+        let is_part = arguments.filter.is_some() || !arguments.skip.is_empty();
+        let whole_name = arguments.filter.as_deref().filter(|_| arguments.exact);
+        let name = RunName::of_suite(whole_name, is_part);
         let home = Arc::new(Home {
             root: suite.root.clone(),
             spec_root: suite.spec_root.clone(),
             fixture_root: suite.fixture_root.clone(),
             snapshots: suite.snapshots.clone(),
             out: Out::of(&suite.root),
-            key: key(),
-            shared: std::env::var_os("NEXTEST_RUN_ID").is_some(),
+            shared: name.is_shared(),
+            name,
             going: OnceLock::new(),
             times: settings.times,
         });
