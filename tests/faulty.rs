@@ -103,6 +103,23 @@ fn main() -> ExitCode {
                 Ok(met)
             })
         })
+        // Far too large to be evaluated, and never used.
+        .port("huge", |run| {
+            forward_by(run, |name, x| {
+                let huge = || ops::ones::<f32>(&[60_000, 60_000]);
+                tap(name, if name == "gated" { huge()? } else { x.clone() })?;
+                Ok(x)
+            })
+        })
+        .port("compiled", |run| {
+            forward_by(run, |name, x| {
+                if name != "gated" {
+                    return Ok(tap(name, x)?);
+                }
+                let doubled = |x: &Array| tap("gated", x.multiply(Array::from_f32(2.0))?);
+                Ok(mlx_rs::transforms::compile::compile(doubled, None)(&x)?)
+            })
+        })
         .port("prints", |run| {
             println!("printed by the port");
             forward(run, |_, array| Ok(array))
@@ -190,6 +207,53 @@ const FAULTS: &[(&str, Fault)] = &[
         }
         Ok(x)
     }),
+    ("replaces_golden", |name, x| {
+        if name == "norm" {
+            let (golden, copy) = (in_root(GOLDENS), in_root("copy.safetensors"));
+            std::fs::copy(&golden, &copy)?;
+            std::fs::rename(copy, golden)?;
+        }
+        Ok(x)
+    }),
+    // After every tap was judged: the same bytes, in place.
+    ("rewrites_golden", |name, x| {
+        if name == "out" {
+            let bytes = std::fs::read(in_root(GOLDENS))?;
+            std::io::Write::write_all(
+                &mut std::fs::OpenOptions::new().write(true).open(in_root(GOLDENS))?,
+                &bytes,
+            )?;
+        }
+        Ok(x)
+    }),
+    ("replaces_spec", |name, x| {
+        if name == "norm" {
+            let path = in_root("parity-specs/gated_mlp/block.yaml");
+            let text = std::fs::read_to_string(&path)?.replace("policy: fp32", "rtol: 1.0, atol: 1.0");
+            std::fs::write(path, text)?;
+        }
+        Ok(x)
+    }),
+    ("leaves_a_child", |name, x| {
+        if name == "out" {
+            let child = std::process::Command::new("sleep").arg("600").spawn()?;
+            std::fs::write(in_root("child.part"), child.id().to_string())?;
+            std::fs::rename(in_root("child.part"), in_root("child"))?;
+            loop {
+                std::thread::sleep(std::time::Duration::from_millis(50));
+            }
+        }
+        Ok(x)
+    }),
+    ("prints_much", |name, x| {
+        if name == "out" {
+            println!("the first line");
+            let line = "x".repeat(1023);
+            (0..16 << 10).for_each(|_| println!("{line}"));
+            println!("the last line");
+        }
+        Ok(x)
+    }),
     ("kills_its_suite", |name, x| {
         if name == "out" {
             let suite = std::os::unix::process::parent_id().to_string();
@@ -204,6 +268,13 @@ const FAULTS: &[(&str, Fault)] = &[
         if name == "out" && !again { std::process::abort() } else { Ok(x) }
     }),
 ];
+
+const GOLDENS: &str = "fixtures/gated_mlp/block/goldens.safetensors";
+
+/// A file of the project.
+fn in_root(file: &str) -> std::path::PathBuf {
+    std::path::PathBuf::from(std::env::var_os("FAULTY_ROOT").unwrap_or_default()).join(file)
+}
 
 /// A quantised layer with a name, as models have them.
 #[derive(Debug, ModuleParameters)]

@@ -60,6 +60,41 @@ fn a_wrong_port_is_red(#[case] port: &str, #[case] failed: &[&str], #[case] word
 }
 
 #[test]
+fn a_wrong_shape_is_told_before_anything_is_evaluated() {
+    let project = Project::with_port("huge");
+    let suite = project.command(&[]);
+    // 14 GB would not fit.
+    let mut limited = std::process::Command::new("sh");
+    limited.args(["-c", "ulimit -v 6000000; exec \"$0\" \"$@\""]).arg(suite.get_program());
+    for (name, value) in suite.get_envs() {
+        match value {
+            Some(value) => limited.env(name, value),
+            None => limited.env_remove(name),
+        };
+    }
+    let ran = Ran::of(limited.output().unwrap());
+    ran.is_red(&["gated: shape differs", "[1, tokens, hidden], but the port produced [60000, 60000]"]);
+    assert_eq!(ran.ended("FAILED"), ["gated"], "{}", ran.said);
+    let kept = project.path("target/parity/runs/latest/gated_mlp/block/actual/gated.npy");
+    assert!(!kept.exists() && !ran.said.contains("gated.npy"));
+}
+
+#[test]
+fn a_tap_of_a_wrong_shape_that_is_small_is_kept_and_explained() {
+    let project = Project::with_port("shape");
+    project.run(&[]).is_red(&["gated: shape differs", "actual/gated.npy"]);
+}
+
+#[test]
+fn a_tap_inside_a_compiled_function_says_what_to_do() {
+    Project::with_port("compiled").run(&[]).is_red(&[
+        "gated: crash",
+        "tap `gated` is inside a function that is compiled or differentiated",
+        "call it without `compile` in the parity run",
+    ]);
+}
+
+#[test]
 fn strides_make_no_difference() {
     Project::with_port("strided").run(&[]).is_green();
 }
@@ -264,7 +299,10 @@ fn requirements_that_are_not_met_ignore_or_fail() {
 fn a_process_that_was_killed_is_not_followed_by_another() {
     let project = Project::with_port("kills_its_suite");
     assert_eq!(project.as_nextest("norm", "one", "1").code, None, "it was killed");
-    project.as_nextest("out", "one", "1").is_red(&["the process that ran this spec was killed"]);
+    project.as_nextest("out", "one", "1").is_red(&[
+        "out: pending",
+        "the run was interrupted after checkpoint `gated`: the process that ran this spec was killed",
+    ]);
     assert_eq!(project.forwards(), 1);
 }
 

@@ -2,8 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
+mod changed_inputs;
+mod kill_campaign;
 mod project;
 mod run_names;
+mod workers;
 
 use std::fs;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -66,11 +69,18 @@ fn a_suite_that_is_killed_leaves_a_readable_run_and_no_worker() {
     ran.says(&[
         "ok        norm",
         "ok        gated",
-        "crash     out",
-        "the process that ran this spec was killed after checkpoint `gated`",
-        "3 passed, 3 failed",
+        "pending   out",
+        "the run was interrupted after checkpoint `gated`: the process that ran this spec was killed",
+        "3 passed, 0 failed, 0 ignored, 3 pending, 1 spec",
     ]);
+    // Whoever killed the suite, it was not the port.
+    assert!(!ran.said.contains("crash") && !ran.said.contains("wrong by its own doing"), "{}", ran.said);
+    let trials = fs::read_to_string(project.path("target/parity/runs/latest/trials.jsonl")).unwrap();
+    assert!(trials.contains(r#""trial":"out","status":"pending""#), "{trials}");
     assert!(project.path("target/parity/runs/latest/junit.xml").is_file());
+    let diagnosed = Ran::of(project.xtask(&["diagnose"]).output().unwrap());
+    assert_eq!(diagnosed.code, Some(1), "what is not known is not green");
+    assert!(!diagnosed.said.contains("culprit"), "{}", diagnosed.said);
 }
 
 #[test]
@@ -81,14 +91,21 @@ fn a_suite_that_is_interrupted_leaves_a_readable_run_too() {
     signal("-INT", &format!("-{}", suite.id()));
     assert_eq!(suite.wait().unwrap().signal(), Some(2));
     until(|| !is_alive(&project.workers()[0]));
-    report(&project, &[]).says(&["ok        gated", "crash     out"]);
+    report(&project, &[]).says(&["ok        gated", "pending   out"]);
 }
 
 #[test]
 fn a_run_that_goes_on_is_not_called_dead() {
     let project = Project::with_port("hang");
     let mut suite = hanging(&project, &[]);
-    report(&project, &[]).says(&["gated_mlp/block  is still running"]);
+    let ran = report(&project, &[]);
+    assert_eq!(ran.code, Some(1), "it is not complete");
+    ran.says(&[
+        "ok        gated",
+        "pending   out",
+        "the spec is still running, after checkpoint `gated`",
+        "3 passed, 0 failed, 0 ignored, 3 pending, 1 spec",
+    ]);
     suite.kill().unwrap();
     suite.wait().unwrap();
 }

@@ -3,10 +3,10 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::project::{Project, Ran};
-use crate::{SPEC, hanging, report};
+use crate::{SPEC, hanging, report, until};
 
 /// A second spec over the same fixtures.
 fn add_twin(project: &Project) {
@@ -43,13 +43,18 @@ fn a_second_run_at_once_takes_another_name_and_says_so() {
     let project = Project::with_port("hang");
     let mut first = hanging(&project, &[("PARITY_RUN", "ci")]);
     project.edit(SPEC, "port: hang", "port: right");
-    let second = named(&project, "ci", &[]);
+    let mut second = project.command(&[]);
+    second.env("PARITY_RUN", "ci").stdout(Stdio::piped()).stderr(Stdio::piped());
+    let second = second.spawn().unwrap();
+    until(|| project.path("target/parity/runs/ci-2").is_dir());
+    // It has the device, for which the second waits.
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let second = Ran::of(second.wait_with_output().unwrap());
     second.is_green();
     second.says(&["a run called `ci` goes on, so this run is called `ci-2`"]);
     assert_eq!(latest(&project), "ci-2");
-    first.kill().unwrap();
-    first.wait().unwrap();
-    report(&project, &["ci"]).says(&["after checkpoint `gated`"]);
+    report(&project, &["ci"]).says(&["the run was interrupted after checkpoint `gated`"]);
     named(&project, "ci", &[]).is_green();
     assert_eq!(latest(&project), "ci", "the name is free again");
 }
@@ -72,7 +77,7 @@ fn an_id_of_nextest_that_is_used_twice_does_not_serve_the_old_verdict() {
     };
     let project = Project::with_port("right");
     run(&project, "norm").is_green();
-    project.edit(SPEC, "port: right", "port: wrong_eps");
+    project.edit(SPEC, "port: right", "port: scaled");
     run(&project, "gated").is_red(&["gated: value differs"]);
     assert_eq!(project.forwards(), 3, "once right, and once more on golden inputs since it is red");
 }
@@ -83,13 +88,13 @@ fn a_trial_that_is_asked_for_twice_is_run_twice() {
     project.as_nextest("norm", "exported", "1").is_green();
     project.as_nextest("gated", "exported", "1").is_green();
     assert_eq!(project.forwards(), 1);
-    project.edit(SPEC, "port: right", "port: wrong_eps");
-    project.as_nextest("norm", "exported", "1").is_red(&["norm: value differs"]);
+    project.edit(SPEC, "port: right", "port: scaled");
+    project.as_nextest("gated", "exported", "1").is_red(&["gated: value differs"]);
     // A suite that is run as a whole is none of nextest's.
     let forwards = project.forwards();
     for _ in 0..2 {
         let output = project.command(&[]).env("NEXTEST_RUN_ID", "exported").output().unwrap();
-        Ran::of(output).is_red(&["norm: value differs"]);
+        Ran::of(output).is_red(&["gated: value differs"]);
     }
     assert_eq!(project.forwards(), forwards + 4);
 }

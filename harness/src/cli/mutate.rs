@@ -1,7 +1,6 @@
 //! `cargo xtask mutate`: how good a spec is. Faults are planted at its taps, one at a time, to see which checkpoints notice.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,7 +16,7 @@ use crate::compare::Gate;
 use crate::near::did_you_mean;
 use crate::record::Record;
 use crate::report::{MutatedRow, mutations_text, score_line};
-use crate::run::{Asked, Folder, FolderError, Mutations, Out, Steps};
+use crate::run::{Asked, Folder, FolderError, Mutations, Out, Steps, claim};
 use crate::settings::names::MUTATE;
 use crate::spec::{SpecError, Specs, bounds};
 

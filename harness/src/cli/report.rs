@@ -17,8 +17,8 @@ use crate::run::Out;
     cargo nextest run; cargo xtask report     what nextest ran, spec by spec\n  \
     cargo xtask report --failures             with the text of every failing test\n  \
     cargo xtask report 20261116T044352647Z-12751\n\n\
-    Writes report.txt, junit.xml and trials.jsonl into the run's folder. Exits with 1 when the run is red\n\
-    or some specs were not run, 0 otherwise.")]
+    Writes report.txt, junit.xml and trials.jsonl into the run's folder. Exits with 1 when the run is red,\n\
+    still goes on, was interrupted, or left out specs, 0 otherwise.")]
 pub(crate) struct Arguments {
     /// The run, a folder in target/parity/runs; the newest unless told
     run: Option<String>,
@@ -63,7 +63,11 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
     }
     finish(project, &run, &collected)?;
     let summary = collected.summary();
-    Ok(if summary.failed + summary.not_run == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if summary.failed + summary.not_run + summary.pending == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 /// The folder of the run with that name, or of the newest.

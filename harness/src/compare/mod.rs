@@ -32,7 +32,7 @@ pub use metrics::{Difference, Metrics, Quantiles, Stats, TimesFloor, Worst};
 pub use number::Value;
 pub use outcome::Outcome;
 
-use crate::tensor::TensorView;
+use crate::tensor::{Dtype, TensorView};
 
 /// Elements in a block: enough that what is done once a block does not count, few enough to stay in a small cache.
 const BLOCK: usize = 4096;
@@ -68,6 +68,16 @@ pub fn compare(expected: &TensorView, actual: &TensorView, rule: &Rule) -> Outco
 /// [`compare`] on at most so many threads; the result is the same on any number of them.
 pub fn compare_on(threads: NonZeroUsize, expected: &TensorView, actual: &TensorView, rule: &Rule) -> Outcome {
     verdict::compare(threads, expected, actual, rule)
+}
+
+/// Returns the verdict on an actual of another shape or dtype than `expected`, which needs no value of either; `None`
+/// when both agree, and values decide. It is the verdict of [`compare`], without measurements.
+pub(crate) fn compare_forms(
+    expected: (Dtype, &[usize]),
+    actual: (Dtype, &[usize]),
+    rule: &Rule,
+) -> Option<Outcome> {
+    verdict::compare_forms(expected, actual, rule)
 }
 
 /// Returns what was measured of a tensor that has no golden, and whether it lies in `rule.range`.

@@ -37,30 +37,44 @@ macro_rules! with_element {
     };
 }
 
+/// The verdict on two tensors that differ in shape or dtype, whose values need not be known; `None` when they do not.
+pub(super) fn compare_forms(
+    expected: (Dtype, &[usize]),
+    actual: (Dtype, &[usize]),
+    rule: &Rule,
+) -> Option<Outcome> {
+    let found = if expected.1 != actual.1 {
+        (Class::Shape, format!("expected shape {:?}, actual {:?}", expected.1, actual.1))
+    } else if expected.0 != actual.0 {
+        (Class::Dtype, format!("expected {}, actual {}", expected.0, actual.0))
+    } else {
+        return None;
+    };
+    let (class, detail) = floor_fault(rule).unwrap_or(found);
+    Some(Outcome { class: Some(class), detail, metrics: None })
+}
+
 pub(super) fn compare(
     threads: NonZeroUsize,
     expected: &TensorView,
     actual: &TensorView,
     rule: &Rule,
 ) -> Outcome {
+    let forms = compare_forms((expected.dtype(), expected.shape()), (actual.dtype(), actual.shape()), rule);
     let floor_fault = floor_fault(rule);
-    if expected.shape() != actual.shape() {
-        let detail = format!("expected shape {:?}, actual {:?}", expected.shape(), actual.shape());
-        let (class, detail) = floor_fault.unwrap_or((Class::Shape, detail));
-        return Outcome { class: Some(class), detail, metrics: None };
-    }
-    if expected.dtype() != actual.dtype() {
+    if let Some(outcome) = forms {
+        if expected.shape() != actual.shape() {
+            return outcome;
+        }
         let (expected_stats, _) = with_element!(expected.dtype(), stats(threads, expected));
         let (actual_stats, _) = with_element!(actual.dtype(), stats(threads, actual));
-        let detail = format!("expected {}, actual {}", expected.dtype(), actual.dtype());
-        let (class, detail) = floor_fault.unwrap_or((Class::Dtype, detail));
         let metrics = Metrics {
             elements: actual.len() as u64,
             expected: Some(expected_stats),
             actual: actual_stats,
             difference: None,
         };
-        return Outcome { class: Some(class), detail, metrics: Some(metrics) };
+        return Outcome { metrics: Some(metrics), ..outcome };
     }
     let mut outcome = with_element!(expected.dtype(), values(threads, expected, actual, rule));
     if let Some((class, detail)) = floor_fault {

@@ -20,6 +20,8 @@ use crate::tensor::{Tensor, TensorFile, is_lfs_pointer};
 
 /// The name of the file that lists all others.
 pub(crate) const MANIFEST: &str = "manifest.json";
+/// How a file differs that is another one than was verified.
+const NOT_VERIFIED: &str = "another file is in place of the one that was verified";
 /// A longer manifest would be one of a hundred thousand tensors.
 const MAX_MANIFEST: u64 = 64 << 20;
 
@@ -36,6 +38,8 @@ pub struct FixtureSet {
     manifest_identity: FileIdentity,
     index: HashMap<(Role, String), usize>,
     files: Mutex<HashMap<String, TensorFile>>,
+    /// The files that were verified before; where there are any, no other is read.
+    verified: Option<BTreeMap<String, FileIdentity>>,
 }
 
 /// What a checkpoint is compared with, and what the reference said about it.
@@ -83,7 +87,31 @@ impl FixtureSet {
             .enumerate()
             .map(|(index, entry)| ((entry.role, entry.name.clone()), index))
             .collect();
-        Ok(Self { set, folder: path, real, manifest, manifest_identity, index, files: Mutex::default() })
+        Ok(Self {
+            set,
+            folder: path,
+            real,
+            manifest,
+            manifest_identity,
+            index,
+            files: Mutex::default(),
+            verified: None,
+        })
+    }
+
+    /// [`open`](Self::open) of a set that was verified before, perhaps by another process: each file that is read must be
+    /// the very one that was, by its handle. `verified` are the [`identities`](Self::identities) from then.
+    pub(crate) fn open_verified(
+        fixture_root: &Path,
+        folder: &str,
+        verified: BTreeMap<String, FileIdentity>,
+    ) -> Result<Self, FixtureError> {
+        let set = Self::open(fixture_root, folder)?;
+        if verified.get(MANIFEST) != Some(&set.manifest_identity) {
+            let (name, path) = (set.set.clone(), set.path(MANIFEST));
+            return Err(FixtureError::Changed { set: name, path, how: NOT_VERIFIED });
+        }
+        Ok(Self { verified: Some(verified), ..set })
     }
 
     /// The folder under the fixture root, as it was asked for.
@@ -170,7 +198,7 @@ impl FixtureSet {
         tensors.chain([(MANIFEST.to_owned(), self.manifest_identity)]).collect()
     }
 
-    /// A problem per file that was read and has been replaced, removed or written to since it was opened.
+    /// A problem per file that was read, or verified before, and has been replaced, removed or written to since.
     ///
     /// What a mapped file holds may be other elements then than those that were verified.
     pub fn changed(&self) -> Vec<FixtureError> {
@@ -178,7 +206,8 @@ impl FixtureSet {
             Ok(now) => opened.difference(&now),
             Err(_) => Some("it is gone"),
         };
-        self.identities()
+        let files = self.verified.clone().unwrap_or_else(|| self.identities());
+        files
             .into_iter()
             .filter_map(|(file, opened)| {
                 let how = how(&file, &opened)?;
@@ -216,6 +245,15 @@ impl FixtureSet {
         let opened = real_file(&self.set, &path, &self.real).and_then(|_| {
             TensorFile::open(&path).map_err(|error| FixtureError::from_tensor(&self.set, &path, error))
         });
+        let is_other = |open: &TensorFile| {
+            self.verified.as_ref().is_some_and(|verified| verified.get(file).copied() != open.identity())
+        };
+        let opened = match opened {
+            Ok(open) if is_other(&open) => {
+                Err(FixtureError::Changed { set: self.set.clone(), path, how: NOT_VERIFIED })
+            }
+            opened => opened,
+        };
         match &opened {
             Ok(open) => self.files().insert(file.to_owned(), open.clone()),
             Err(_) => self.files().remove(file),

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use super::{Summary, error_chain, finding, ladder};
 use crate::printable::{clean, coloured, indented};
-use crate::run::{Account, DISCOVERY, Folder, Inject, SPEC, STARTED, Story, account, discovery, trial_names};
+use crate::run::{Account, DISCOVERY, Folder, Inject, SPEC, Story, account, discovery, trial_names};
 use crate::spec::{Host, Spec, SpecError, Specs};
 
 /// What became of one spec.
 pub(crate) enum Fate {
-    /// It ran, and each of its trials ended.
+    /// It ran, or still runs, and each of its trials ended or is pending.
     Ran(Arc<Account>),
     /// What it requires is not met here.
     Ignored(String),
@@ -184,8 +184,10 @@ fn fate(spec: &Spec, fixture_root: &Path, run: &Path, told: &Told<'_>) -> Fate {
         Err(error) => return Fate::Failed(error_chain(&error)),
         Ok(None) => {}
     }
-    if folder.file(STARTED).exists() {
-        return Fate::Failed("is still running".to_owned());
+    match Story::so_far(&folder) {
+        Ok(Some(story)) => return Fate::Ran(Arc::new(account(spec, story))),
+        Err(error) => return Fate::Failed(error_chain(&error)),
+        Ok(None) => {}
     }
     let names = trial_names(spec, told.level.unwrap_or(0).max(spec.level));
     match spec.unmet(&Host::here(fixture_root, &spec.fixtures)) {

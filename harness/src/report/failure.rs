@@ -11,10 +11,17 @@ use crate::run::{Account, Ending, Finding, Verdict, WEIGHTS};
 use crate::spec::Spec;
 
 /// The text of a failing trial of `spec`, of which `account` tells and whose suite is the test target `target`; empty for
-/// one that did not fail.
+/// one that did not fail and is not pending.
 pub(crate) fn trial_text(spec: &Spec, account: &Account, ending: &Ending, target: &str) -> String {
-    let Verdict::Failed { class, line, more } = &ending.verdict else { return String::new() };
     let full = format!("{}::{}", spec.id, ending.name);
+    let (class, line, more) = match &ending.verdict {
+        Verdict::Failed { class, line, more } => (class, line, more),
+        Verdict::Pending(line) => {
+            let rerun = format!("cargo test --test {target} -- --exact {full}");
+            return format!("{full}: pending\n  {:<9}{line}\n  {:<9}{rerun}\n", "what", "rerun");
+        }
+        Verdict::Passed | Verdict::NotGated(_) => return String::new(),
+    };
     let mut text = format!("{full}: {}\n", headline(*class));
     let mut row = |label: &str, value: &str| {
         let _ = writeln!(text, "  {label:<9}{}", clean(value));

@@ -47,7 +47,7 @@ pub(crate) fn write_reports(folder: &Path, run: &Collected, target: &str) -> Res
 struct TrialLine<'a> {
     spec: &'a str,
     trial: &'a str,
-    /// `pass`, `fail`, `ignored` or `ungated`.
+    /// `pass`, `fail`, `ignored`, `ungated` or `pending`.
     status: &'static str,
     class: Option<Class>,
     /// Why, where it did not pass.
@@ -118,6 +118,7 @@ fn trials(run: &Collected) -> Result<String, serde_json::Error> {
                         Verdict::Passed => ("pass", None, None),
                         Verdict::NotGated(class) => ("ungated", *class, None),
                         Verdict::Failed { class, line, .. } => ("fail", Some(*class), Some(line.as_str())),
+                        Verdict::Pending(line) => ("pending", None, Some(line.as_str())),
                     };
                     let line = line(ending.name.as_str(), status).with(ending.record.as_deref());
                     write(&TrialLine { class, detail, warm_millis: ending.warm_millis, ..line })?;

@@ -70,6 +70,12 @@ fn case(spec: &Spec, account: &Account, ending: &Ending, target: &str) -> TestCa
             status
         }
         Verdict::Failed { class, .. } => failure(class.name(), &trial_text(spec, account, ending, target)),
+        // An error of the run, in JUnit's words, not a failure of what is tested.
+        Verdict::Pending(line) => {
+            let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
+            status.set_type("pending").set_message(line.as_str());
+            status
+        }
     };
     let mut case = TestCase::new(&*clean_lines(&ending.name), status);
     case.set_classname(&*clean_lines(&spec.id));

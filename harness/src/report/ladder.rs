@@ -34,6 +34,7 @@ pub(crate) fn ladder(spec: &Spec, account: &Account, colour: bool) -> String {
             Verdict::Passed => ("ok", "32"),
             Verdict::NotGated(_) => ("not gated", "33"),
             Verdict::Failed { class, .. } => (class.name(), "31"),
+            Verdict::Pending(_) => ("pending", "33"),
         };
         let word = paint(code, &format!("{word:<9}"));
         let line =
@@ -75,8 +76,13 @@ fn notes(spec: &Spec, account: &Account) -> Vec<String> {
     if let Some((name, after)) = story.out_of_order() {
         notes.push(format!("order: the port came to `{name}` after `{after}`, the reference before it"));
     }
+    notes.extend(story.pending());
     notes.extend(story.late_death());
-    if has_stats() && !story.is_stopped() && !endings.iter().any(|ending| ending.name == STATS) {
+    if has_stats()
+        && !story.is_stopped()
+        && story.pending().is_none()
+        && !endings.iter().any(|ending| ending.name == STATS)
+    {
         notes.push("the port's statistics were not compared with their snapshot".to_owned());
     }
     notes

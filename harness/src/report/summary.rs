@@ -11,6 +11,8 @@ pub(crate) struct Summary {
     pub(crate) passed: usize,
     pub(crate) failed: usize,
     pub(crate) ignored: usize,
+    /// Not known: the run goes on, or was interrupted before it came to them.
+    pub(crate) pending: usize,
     pub(crate) not_gated: usize,
     pub(crate) specs: usize,
     /// Specs that should have been run, and were not.
@@ -28,15 +30,19 @@ impl Summary {
                 Verdict::Passed => self.passed += 1,
                 Verdict::NotGated(_) => self.not_gated += 1,
                 Verdict::Failed { .. } => self.failed += 1,
+                Verdict::Pending(_) => self.pending += 1,
             }
         }
     }
 }
 
-/// `512 passed, 0 failed, 0 ignored, 12 specs`, with those that are not gated where there are any.
+/// `512 passed, 0 failed, 0 ignored, 12 specs`, with those that are pending or not gated where there are any.
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} passed, {} failed, {} ignored, ", self.passed, self.failed, self.ignored)?;
+        if self.pending > 0 {
+            write!(f, "{} pending, ", self.pending)?;
+        }
         if self.not_gated > 0 {
             write!(f, "{} not gated, ", self.not_gated)?;
         }

@@ -85,6 +85,9 @@ impl Account {
     }
 
     fn find(&self, spec: &Spec) -> Option<Finding> {
+        if !self.story.changed().is_empty() {
+            return None;
+        }
         match &self.local {
             // What only the second run did not get over says nothing of the port.
             Some(local) => Some(locate(spec, local, Some(self))).filter(|found| match found {
@@ -105,9 +108,10 @@ impl Account {
         self.local.as_deref().unwrap_or(self)
     }
 
-    /// Whether any trial failed.
+    /// Whether any trial failed, or is pending: what is not known is not green.
     pub(crate) fn is_red(&self) -> bool {
-        self.endings.iter().any(|ending| matches!(ending.verdict, Verdict::Failed { .. }))
+        let is_red = |ending: &Ending| matches!(ending.verdict, Verdict::Failed { .. } | Verdict::Pending(_));
+        self.endings.iter().any(is_red)
     }
 }
 
@@ -124,6 +128,9 @@ pub(crate) enum Verdict {
         /// More to read, shown for one trial of a run only.
         more: Option<String>,
     },
+    /// Not known: the run still goes on, or was interrupted before it came to this. It is neither green nor the port's
+    /// fault; the text says which, and after which tap.
+    Pending(String),
 }
 
 /// The names of all trials of `spec` at that level, those beside the checkpoints last.
@@ -159,7 +166,7 @@ fn endings(spec: &Spec, story: &Story) -> Vec<Ending> {
     for record in story.shared_records() {
         met.entry(&record.checkpoint).or_default().push(record);
     }
-    let crash = story.crash();
+    let (crash, pending, changed) = (story.crash(), story.pending(), story.changed().first());
     let stopped = story.end().is_some_and(|end| end.stopped);
     let audit_failed = story.audit().is_some_and(|audit| !audit.is_clean());
     let mut blamed = None;
@@ -170,7 +177,7 @@ fn endings(spec: &Spec, story: &Story) -> Vec<Ending> {
         let records = met.get(checkpoint.name.as_str()).map_or(&[][..], Vec::as_slice);
         latest = records.first().map_or(latest, |record| Place::met(record.sequence));
         let missed = records.len() < checkpoint.hits as usize;
-        let place = match (missed && crash.is_some(), records) {
+        let place = match (missed && story.crashed(), records) {
             (true, _) => Place::END,
             (false, []) => Place::of_unmet(story, &checkpoint.name).unwrap_or(latest),
             (false, _) => latest,
@@ -178,9 +185,14 @@ fn endings(spec: &Spec, story: &Story) -> Vec<Ending> {
         if records.is_empty() && stopped {
             continue;
         }
+        let is_red = records.iter().any(|record| record.verdict.status == Status::Fail);
         let verdict = match (&story.obstacles[..], records, &crash) {
             ([obstacle, ..], ..) => {
                 failed(obstacle.class, format!("not run; `{}::{}` says why", spec.id, teller(obstacle)))
+            }
+            _ if changed.is_some() => untrusted(story),
+            _ if pending.is_some() && missed && !is_red => {
+                Verdict::Pending(format!("not reached: {}", pending.as_deref().unwrap_or_default()))
             }
             ([], [], Some(crash)) => match blamed {
                 Some(first) => {
@@ -195,7 +207,7 @@ fn endings(spec: &Spec, story: &Story) -> Vec<Ending> {
                 lost += 1;
                 failed(Class::Unreached, unreached(&checkpoint.name, &undeclared, lost <= OFFERED))
             }
-            ([], records, _) => judged(checkpoint, records, stopped, crash.as_deref()),
+            ([], records, _) => judged(checkpoint, records, stopped || pending.is_some(), crash.as_deref()),
         };
         let deciding =
             records.iter().find(|record| record.verdict.status == Status::Fail).or(records.first());
@@ -225,11 +237,11 @@ fn endings(spec: &Spec, story: &Story) -> Vec<Ending> {
     // Where every checkpoint was met before the port failed, the first of these tells of it.
     let mut more = story.last_words().filter(|_| blamed.is_none());
     if spec.needs_fixtures() {
-        let verdict = unless_crashed(fixture(story), crash.as_deref(), &mut more);
+        let verdict = unless_cut_short(fixture(story), story, &mut more);
         endings.push(Ending::without_record(FIXTURE, verdict));
     }
     if spec.weights.is_some() {
-        let verdict = unless_crashed(weights(story), crash.as_deref(), &mut more);
+        let verdict = unless_cut_short(weights(story), story, &mut more);
         endings.push(Ending::without_record(WEIGHTS, verdict));
     }
     endings.extend(story.stats.as_ref().map(stats_ending));
@@ -279,6 +291,18 @@ fn stats_ending(compared: &Compared) -> Ending {
     Ending::without_record(STATS, verdict)
 }
 
+/// The verdict on everything in a run whose spec or fixtures changed meanwhile.
+fn untrusted(story: &Story) -> Verdict {
+    match story.changed() {
+        [] => Verdict::Passed,
+        [changed] => failed(changed.class, changed.text.clone()),
+        [changed, others @ ..] => {
+            let more: Vec<&str> = others.iter().map(|other| other.text.as_str()).collect();
+            Verdict::Failed { class: changed.class, line: changed.text.clone(), more: Some(more.join("\n")) }
+        }
+    }
+}
+
 /// The trial that tells of an obstacle.
 pub(super) fn teller(obstacle: &Obstacle) -> &'static str {
     if obstacle.class == Class::Spec { SPEC } else { FIXTURE }
@@ -323,13 +347,12 @@ fn unreached(name: &str, undeclared: &[&str], offers: bool) -> String {
 }
 
 /// What passed although the port did not come to its end was not looked at to its end.
-fn unless_crashed(verdict: Verdict, crash: Option<&str>, more: &mut Option<String>) -> Verdict {
-    match (verdict, crash) {
-        (Verdict::Passed, Some(crash)) => {
-            let line = format!("not looked at to the end: {crash}");
-            Verdict::Failed { class: Class::Crash, line, more: more.take() }
-        }
-        (verdict, _) => verdict,
+fn unless_cut_short(verdict: Verdict, story: &Story, more: &mut Option<String>) -> Verdict {
+    let said = |why: String| format!("not looked at to the end: {why}");
+    match (verdict, story.crash().map(said), story.pending().map(said)) {
+        (Verdict::Passed, Some(line), _) => Verdict::Failed { class: Class::Crash, line, more: more.take() },
+        (Verdict::Passed, None, Some(line)) => Verdict::Pending(line),
+        (verdict, ..) => verdict,
     }
 }
 
@@ -339,6 +362,7 @@ fn fixture(story: &Story) -> Verdict {
     }
     let mut problems: Vec<(Class, String)> =
         story.obstacles.iter().map(|obstacle| (obstacle.class, obstacle.text.clone())).collect();
+    problems.extend(story.changed().iter().map(|changed| (changed.class, changed.text.clone())));
     if let Some(end) = story.end() {
         if !end.unused_inputs.is_empty() {
             let inputs = end.unused_inputs.join(", ");
@@ -361,6 +385,9 @@ fn fixture(story: &Story) -> Verdict {
 fn weights(story: &Story) -> Verdict {
     if let [obstacle, ..] = &story.obstacles[..] {
         return failed(obstacle.class, "not run".to_owned());
+    }
+    if !story.changed().is_empty() {
+        return untrusted(story);
     }
     // A worker that did not live to make an audit has crashed, which is told instead.
     let Some(audit) = story.audit().filter(|audit| !audit.is_clean()) else { return Verdict::Passed };

@@ -6,6 +6,7 @@ use mlx_rs::error::{AsSliceError, Exception};
 use mlx_rs::{Array, ArrayElement, Dtype as MlxDtype, complex64};
 use thiserror::Error;
 
+use crate::record;
 use crate::tensor::{Dtype, Tensor, TensorView, ViewError};
 
 /// Why an array and a tensor could not become each other.
@@ -62,6 +63,12 @@ pub(super) fn dtype_of(array: &Array) -> Dtype {
         MlxDtype::Float64 => Dtype::Float64,
         MlxDtype::Complex64 => Dtype::Complex64,
     }
+}
+
+/// The dtype and the shape of an array, which are known before it is evaluated.
+pub(super) fn form_of(array: &Array) -> record::Tensor {
+    let shape = array.shape().iter().map(|&length| length as usize).collect();
+    record::Tensor { dtype: dtype_of(array), shape }
 }
 
 /// Evaluates `array` and copies it to the host in row-major order, whatever its strides are.

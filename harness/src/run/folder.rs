@@ -13,6 +13,7 @@ use thiserror::Error;
 use crate::atomic::write_atomically;
 use crate::record::Record;
 use crate::regular;
+use crate::run::obstacle::Obstacle;
 use crate::spec::hit_name;
 
 /// One line of `records.jsonl`, in the order in which things happened.
@@ -60,6 +61,10 @@ pub(crate) struct End {
     pub(crate) weights: Option<Audit>,
     /// What the port drew from MLX's global random state, if it drew anything.
     pub(crate) random: Option<Drew>,
+    /// What was verified before the run and is not what it was at its end, or was already another at its start: nothing
+    /// that the run found can be trusted.
+    #[serde(default)]
+    pub(crate) changed: Vec<Obstacle>,
 }
 
 /// A port's use of MLX's global random state after it had its weights.
@@ -138,6 +143,8 @@ pub(crate) enum Exit {
     NotStarted(String),
     /// Another process started it and was itself killed before it ended.
     Abandoned,
+    /// It has not ended. Reports of a run that goes on say so; it is never written.
+    Running,
 }
 
 /// The folder of the run with every golden injected, inside that of a red one.

@@ -1,10 +1,13 @@
 //! What a worker is asked to do: `job.json`, which also tells a later reader what the run was.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use super::folder::Folder;
+use crate::golden::FixtureSet;
+use crate::identity::FileIdentity;
 use crate::spec::Spec;
 
 /// The file of the job in the folder of its spec.
@@ -28,6 +31,24 @@ pub(crate) struct Job {
     /// Faults are planted at the taps, one after another, in place of the judged run: all but the first so many.
     #[serde(default)]
     pub(crate) mutate: Option<usize>,
+    /// What the parent has verified, which is all that the worker may use.
+    #[serde(default)]
+    pub(crate) verified: Verified,
+}
+
+/// What was verified before a worker is started: it reads everything once more, and must find the same.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Verified {
+    /// The digest of the spec.
+    pub(crate) spec: String,
+    /// The files of the fixture set whose content was verified, the manifest among them.
+    pub(crate) fixtures: BTreeMap<String, FileIdentity>,
+}
+
+impl Verified {
+    pub(crate) fn of(spec: &Spec, fixtures: Option<&FixtureSet>) -> Self {
+        Self { spec: spec.digest(), fixtures: fixtures.map(FixtureSet::identities).unwrap_or_default() }
+    }
 }
 
 /// The goldens that a port goes on with in place of its own actuals.

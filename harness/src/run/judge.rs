@@ -12,7 +12,7 @@ use super::picture::Picture;
 use crate::Class;
 use crate::compare::{self, Floor, Outcome, Rule};
 use crate::diagnose::{Budget, Diagnosis, Scene, diagnose};
-use crate::golden::FixtureSet;
+use crate::golden::{FixtureSet, Golden};
 use crate::record;
 use crate::report::error_chain;
 use crate::spec::{Checkpoint, Dim, Spec, Stage, hit_name};
@@ -80,7 +80,7 @@ pub(super) struct Judge {
     dims: HashMap<String, (usize, String)>,
     /// Checkpoints that a later one is compared with, and what they held.
     compared_with: HashSet<String>,
-    kept: HashMap<String, Tensor>,
+    kept: HashMap<String, Option<Tensor>>,
     inject: Inject,
     /// How many more failures are looked into, and with how much work.
     diagnoses: usize,
@@ -118,31 +118,166 @@ impl Judge {
 
     /// Compares what the tap of `checkpoint` held at its hit number `hit`, from 0.
     pub(super) fn judge(&mut self, checkpoint: &Checkpoint, hit: u64, actual: &Tensor) -> Judged {
-        let mut judged = self.compare(checkpoint, hit, actual);
+        let form = (&actual.view()).into();
+        match self.judge_form(checkpoint, hit, &form) {
+            Some(judged) => {
+                self.keep(checkpoint, hit, Some(actual));
+                judged
+            }
+            None => self.judge_values(checkpoint, hit, actual),
+        }
+    }
+
+    /// Judges what is known before anything is evaluated; `None` when it is right, and the values decide. Each hit is
+    /// judged once.
+    ///
+    /// A tap of a wrong shape may be far larger than the right one, so that evaluating it would end the worker.
+    pub(super) fn judge_form(
+        &mut self,
+        checkpoint: &Checkpoint,
+        hit: u64,
+        found: &record::Tensor,
+    ) -> Option<Judged> {
+        let shape = self.check_shape(checkpoint, &found.shape);
+        let mut judged = self.compare_form(checkpoint, hit, found);
         // What the spec declares is held against the actual too; the first check in the order of classes counts.
-        let shape = self.check_shape(checkpoint, actual);
-        let before = |limit| judged.outcome.class.is_none_or(|class| class >= limit);
-        if let Err(problem) = shape
+        let before = |limit| {
+            let class = judged.as_ref().and_then(|judged| judged.outcome.class);
+            class.is_none_or(|class| class >= limit)
+        };
+        let declared = if let Err(problem) = shape
             && before(Class::Shape)
         {
-            judged.outcome = Outcome { class: Some(Class::Shape), detail: problem, metrics: None };
-        } else if let Some(declared) = checkpoint.dtype.filter(|&declared| declared != actual.dtype())
+            Some((Class::Shape, problem))
+        } else if let Some(declared) = checkpoint.dtype.filter(|&declared| declared != found.dtype)
             && before(Class::Dtype)
         {
-            let detail = format!("the spec declares {declared}, but the port produced {}", actual.dtype());
-            judged.outcome = Outcome { class: Some(Class::Dtype), detail, ..judged.outcome };
+            Some((
+                Class::Dtype,
+                format!("the spec declares {declared}, but the port produced {}", found.dtype),
+            ))
+        } else {
+            None
+        };
+        if let Some((class, detail)) = declared {
+            let outcome = Outcome { class: Some(class), detail, metrics: None };
+            judged = Some(match judged {
+                Some(judged) => Judged { outcome, ..judged },
+                // Beside a golden of the right form, what is declared is wrong, or there is no golden.
+                None => self.with_golden(checkpoint, hit, outcome),
+            });
         }
-        let name = checkpoint.name.as_str();
-        if self.compared_with.contains(name) {
-            self.kept.insert(hit_name(name, hit).into_owned(), actual.clone());
+        if judged.is_some() {
+            self.keep(checkpoint, hit, None);
         }
         judged
+    }
+
+    /// Compares the values at a tap whose form is right.
+    pub(super) fn judge_values(&mut self, checkpoint: &Checkpoint, hit: u64, actual: &Tensor) -> Judged {
+        let judged = self.compare(checkpoint, hit, actual);
+        self.keep(checkpoint, hit, Some(actual));
+        judged
+    }
+
+    /// Whether the next failure is looked into.
+    pub(super) fn explains(&self, checkpoint: &Checkpoint) -> bool {
+        self.diagnoses > 0 && checkpoint.gated && checkpoint.needs_golden()
+    }
+
+    /// What kind of wrong a tap of a wrong shape is, once it is evaluated after all.
+    pub(super) fn explain(&mut self, checkpoint: &Checkpoint, hit: u64, actual: &Tensor) -> Diagnosis {
+        self.compare(checkpoint, hit, actual).diagnosis
+    }
+
+    /// Keeps what a later checkpoint is compared with; nothing for one of a wrong form that was not evaluated.
+    pub(super) fn keep(&mut self, checkpoint: &Checkpoint, hit: u64, actual: Option<&Tensor>) {
+        if self.compared_with.contains(&checkpoint.name) {
+            self.kept.insert(hit_name(&checkpoint.name, hit).into_owned(), actual.cloned());
+        }
+    }
+
+    fn compare_form(&mut self, checkpoint: &Checkpoint, hit: u64, found: &record::Tensor) -> Option<Judged> {
+        let mut rule = checkpoint.rule();
+        let actual = (found.dtype, &found.shape[..]);
+        if let Some(other) = &checkpoint.against {
+            return match self.kept.get(&*hit_name(other, hit)) {
+                Some(Some(expected)) => {
+                    let outcome =
+                        compare::compare_forms((expected.dtype(), expected.shape()), actual, &rule)?;
+                    Some(Judged { expected: Some((&expected.view()).into()), ..outcome.into() })
+                }
+                Some(None) => {
+                    let problem =
+                        format!("`{other}`, which this is compared with, has another shape or dtype");
+                    Some(Judged::failed(Class::Unreached, problem))
+                }
+                None => {
+                    let problem = format!("`{other}`, which this is compared with, was not met before it");
+                    Some(Judged::failed(Class::Unreached, problem))
+                }
+            };
+        }
+        if !checkpoint.needs_golden() {
+            return None;
+        }
+        let (golden, form) = match self.golden(checkpoint, hit) {
+            Ok(found) => found,
+            Err(judged) => return Some(*judged),
+        };
+        rule.floor = golden.floor;
+        let outcome = compare::compare_forms((form.dtype, &form.shape), actual, &rule)?;
+        Some(self.with_golden(checkpoint, hit, outcome))
+    }
+
+    /// The golden of a hit, and its form once the spec's changes are made to it.
+    fn golden(&self, checkpoint: &Checkpoint, hit: u64) -> Result<(Golden, record::Tensor), Box<Judged>> {
+        let failed = |class, text| Box::new(Judged::failed(class, text));
+        let Some(fixtures) = &self.fixtures else {
+            return Err(failed(Class::Missing, "the spec has no fixtures".to_owned()));
+        };
+        let golden = fixtures.golden(&hit_name(&checkpoint.name, hit));
+        let golden = golden.map_err(|error| failed(error.class(), error_chain(&error)))?;
+        let view = as_the_port_has_it(golden.tensor.view(), checkpoint);
+        let mut form: record::Tensor = (&view.map_err(|problem| failed(Class::Spec, problem))?).into();
+        form.dtype = checkpoint.cast.unwrap_or(form.dtype);
+        if let Some(declared) = checkpoint.dtype.filter(|&declared| declared != form.dtype) {
+            let problem = format!("the spec declares {declared}, but the golden is {}", form.dtype);
+            return Err(failed(Class::Spec, problem));
+        }
+        Ok((golden, form))
+    }
+
+    /// A verdict that needed no values, with what is known of the golden; where the golden is injected, the port goes on
+    /// with it.
+    fn with_golden(&self, checkpoint: &Checkpoint, hit: u64, outcome: Outcome) -> Judged {
+        if !checkpoint.needs_golden() {
+            return outcome.into();
+        }
+        let (golden, form) = match self.golden(checkpoint, hit) {
+            Ok(found) => found,
+            Err(judged) => return *judged,
+        };
+        let injected = self.inject.takes(&self.spec, &checkpoint.name).then(|| {
+            let view = as_the_port_has_it(golden.tensor.view(), checkpoint).map_err(ArrayError::Mlx)?;
+            match checkpoint.cast.map(|dtype| tensor::cast(&view, dtype)) {
+                Some(cast) => from_host(&cast.map_err(|error| ArrayError::Mlx(error.to_string()))?.view()),
+                None => from_host(&view),
+            }
+        });
+        Judged {
+            expected: Some(form),
+            floor: golden.floor,
+            injected,
+            sequence: Some(golden.sequence),
+            ..outcome.into()
+        }
     }
 
     fn compare(&mut self, checkpoint: &Checkpoint, hit: u64, actual: &Tensor) -> Judged {
         let mut rule = checkpoint.rule();
         if let Some(other) = &checkpoint.against {
-            let Some(expected) = self.kept.get(&*hit_name(other, hit)) else {
+            let Some(Some(expected)) = self.kept.get(&*hit_name(other, hit)) else {
                 let problem = format!("`{other}`, which this is compared with, was not met before it");
                 return Judged::failed(Class::Unreached, problem);
             };
@@ -207,9 +342,8 @@ impl Judge {
     }
 
     /// Holds the actual's shape against the declared one; a named dim is bound where it is first met.
-    fn check_shape(&mut self, checkpoint: &Checkpoint, actual: &Tensor) -> Result<(), String> {
+    fn check_shape(&mut self, checkpoint: &Checkpoint, found: &[usize]) -> Result<(), String> {
         let Some(declared) = &checkpoint.shape else { return Ok(()) };
-        let found = actual.shape();
         let text = || {
             let dims: Vec<String> = declared.iter().map(Dim::to_string).collect();
             format!("the spec declares [{}], but the port produced {found:?}", dims.join(", "))

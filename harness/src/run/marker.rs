@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::folder::FolderError;
 use super::process::Process;
 use crate::atomic::write_atomically;
+use crate::regular;
 
 /// The file's name.
 const MARKER: &str = ".parity-run.json";
@@ -53,7 +54,7 @@ impl Marker {
         if !metadata.is_file() || metadata.len() > MAX_LEN {
             return None;
         }
-        let marker: Self = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
+        let marker: Self = serde_json::from_slice(&regular::read(&path, MAX_LEN).ok()?).ok()?;
         (marker.what == WHAT).then_some(marker)
     }
 

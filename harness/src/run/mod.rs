@@ -11,6 +11,8 @@ mod asked;
 mod catalogue;
 #[cfg(feature = "mlx")]
 mod clock;
+#[cfg(feature = "mlx")]
+mod device;
 mod discovery;
 mod environment;
 mod fault;
@@ -33,6 +35,8 @@ mod neighbours;
 #[cfg(feature = "mlx")]
 mod observer;
 mod obstacle;
+#[cfg(feature = "mlx")]
+mod output;
 #[cfg(feature = "mlx")]
 mod picture;
 #[cfg(feature = "mlx")]
@@ -59,7 +63,7 @@ pub(crate) use catalogue::{Catalogue, renamed};
 pub(crate) use discovery::{DISCOVERY, discovery};
 pub(crate) use fault::Fault;
 pub(crate) use folder::{Audit, EXIT, Exit, Folder, FolderError, STARTED};
-pub(crate) use job::{Inject, JOB, Job};
+pub(crate) use job::{Inject, JOB, Job, Verified};
 pub(crate) use key::{INVOCATION, RunName, attempt};
 #[cfg(feature = "mlx")]
 pub(crate) use launch::{launch, launch_watched};

@@ -12,7 +12,7 @@ use crate::spec::{Device, Spec};
 use crate::tensor::Dtype;
 
 /// Something about the spec or its fixtures that must be mended before a run can say anything.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Obstacle {
     pub(crate) class: Class,
     pub(crate) text: String,

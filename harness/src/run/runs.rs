@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::folder::{FolderError, lock};
 use super::key::{Join, LATEST, RunName};
 use super::marker::{self, Marker};
+use crate::regular;
 
 /// How many runs without a name of their own are kept; older ones are removed when a new one starts.
 const KEPT: usize = 10;
@@ -21,6 +22,7 @@ const ASKED: &str = ".asked";
 /// Folders on their way in and out begin with these. Nobody looks into them.
 const NEW: &str = ".aside-new";
 const OLD: &str = ".aside-old";
+const LINK: &str = ".aside-latest";
 
 /// `target/parity` of a project, or the folder that `PARITY_OUT` names.
 #[derive(Debug, Clone)]
@@ -84,9 +86,10 @@ impl Out {
         going.note = note;
         // Neither a missing link nor an old run too many makes this one wrong.
         let _ = point_latest(&runs, &folder);
-        make_room(&runs, &folder);
+        make_room(&runs, &folder, name.named);
         // Nobody else makes a folder now, so that what is still on its way in was left by a process that was killed.
         folders(&runs).filter(|path| is_aside(path, NEW)).for_each(|path| marker::remove(&path));
+        links(&runs).filter(|path| is_aside(path, LINK)).for_each(|path| _ = fs::remove_file(path));
         drop(starting);
         sweep(&runs);
         Ok(going)
@@ -166,7 +169,7 @@ fn is_owned_elsewhere(marker: &Marker, name: &RunName) -> bool {
 
 /// Whether a process takes part in the run.
 fn is_held(folder: &Path) -> bool {
-    File::open(folder.join(GOING)).is_ok_and(|file| file.try_lock().is_err())
+    regular::open(&folder.join(GOING)).is_ok_and(|file| file.try_lock().is_err())
 }
 
 /// Makes the folder of a new run, which is there only once it is marked and held.
@@ -221,21 +224,21 @@ fn point_latest(runs: &Path, folder: &Path) -> io::Result<()> {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
     }
-    let link = aside(runs, ".aside-latest");
+    let link = aside(runs, LINK);
     std::os::unix::fs::symlink(folder.file_name().unwrap_or_default(), &link)?;
     fs::rename(&link, latest).inspect_err(|_| _ = fs::remove_file(&link))
 }
 
 /// Puts the runs beyond [`KEPT`] aside: the oldest of those that were filtered first, then the oldest of all. What is
 /// not ours, what has a name that a person chose, what goes on and the run in `newest` stay.
-fn make_room(runs: &Path, newest: &Path) {
+fn make_room(runs: &Path, newest: &Path, newest_is_named: bool) {
     let mut old: Vec<(Marker, PathBuf)> = folders(runs)
         .filter(|path| path != newest && !is_aside(path, NEW) && !is_aside(path, OLD))
         .filter_map(|path| Some((Marker::read(&path)?, path)))
         .filter(|(marker, _)| !marker.named)
         .collect();
     old.sort_by_key(|(marker, path)| (!marker.filtered, marker.started, path.clone()));
-    let mut excess = (old.len() + 1).saturating_sub(KEPT);
+    let mut excess = (old.len() + usize::from(!newest_is_named)).saturating_sub(KEPT);
     for (marker, path) in old {
         let goes_on = is_held(&path) || marker.process.is_some_and(|process| process.is_alive());
         if excess > 0 && !goes_on && put_aside(runs, &path).is_ok() {
@@ -252,8 +255,16 @@ fn sweep(runs: &Path) {
 }
 
 fn folders(runs: &Path) -> impl Iterator<Item = PathBuf> {
+    entries(runs, |kind| kind.is_dir())
+}
+
+fn links(runs: &Path) -> impl Iterator<Item = PathBuf> {
+    entries(runs, |kind| kind.is_symlink())
+}
+
+fn entries(runs: &Path, is_meant: fn(&fs::FileType) -> bool) -> impl Iterator<Item = PathBuf> {
     let entries = fs::read_dir(runs).into_iter().flatten().filter_map(Result::ok);
-    entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path())
+    entries.filter(move |entry| entry.file_type().is_ok_and(|kind| is_meant(&kind))).map(|entry| entry.path())
 }
 
 fn is_aside(path: &Path, what: &str) -> bool {
@@ -393,10 +404,12 @@ mod tests {
             fs::create_dir_all(runs.join(left)).unwrap();
             file.inspect(|file| fs::write(runs.join(left).join(file), "{").unwrap());
         }
+        std::os::unix::fs::symlink("gone", runs.join(".aside-latest-1-2-6")).unwrap();
         let half = runs.join(".aside-old-1-2-5");
         fs::create_dir_all(half.join("spec")).unwrap();
         Marker::new("gone").write(&half).unwrap();
         out.start(&name("next", "one")).unwrap();
         assert_eq!(called(&out), ["next"]);
+        assert_eq!(links(&runs).count(), 1, "only `latest`");
     }
 }

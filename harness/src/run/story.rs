@@ -53,13 +53,25 @@ impl Story {
             None if folder.file(STARTED).exists() && !folder.is_locked() => Exit::Abandoned,
             None => return Ok(None),
         };
+        Self::with(folder, exit).map(Some)
+    }
+
+    /// Reads what a run that still goes on has left so far; `None` when it was never started.
+    pub(crate) fn so_far(folder: &Folder) -> Result<Option<Self>, FolderError> {
+        match folder.file(STARTED).exists() {
+            true => Self::with(folder, Exit::Running).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    fn with(folder: &Folder, exit: Exit) -> Result<Self, FolderError> {
         let order = read_order(folder)?;
         // Nothing of the first run hangs on the second, but that it is damaged is told.
         let (local, local_problem) = match Self::local(folder, &order) {
             Ok(local) => (local, None),
             Err(error) => (None, Some(error_chain(&error))),
         };
-        Ok(Some(Self {
+        Ok(Self {
             folder: folder.clone(),
             job: folder.read_json(JOB)?,
             obstacles: folder.read_json("obstacles.json")?.unwrap_or_default(),
@@ -71,7 +83,7 @@ impl Story {
             local,
             local_problem,
             order,
-        }))
+        })
     }
 
     /// Reads what the second run left inside the folder of the first, if there was one that came back.
@@ -149,7 +161,17 @@ impl Story {
 
     /// Whether the worker did not get to its end.
     pub(crate) fn crashed(&self) -> bool {
-        self.crash().is_some()
+        self.crash().or_else(|| self.pending()).is_some()
+    }
+
+    /// What was verified before the run and changed while it went on: nothing that it found can be trusted.
+    pub(crate) fn changed(&self) -> &[Obstacle] {
+        self.end().map_or(&[], |end| &end.changed)
+    }
+
+    /// The digest of the spec that was run, if it is known.
+    pub(crate) fn spec_digest(&self) -> Option<&str> {
+        self.job.as_ref().map(|job| job.verified.spec.as_str())
     }
 
     /// Whether the port was stopped on purpose, since nobody had asked for more.
@@ -165,7 +187,10 @@ impl Story {
         if self.is_stopped() {
             return Some("the port was stopped, since nobody had asked for the whole of it".to_owned());
         }
-        self.crash()
+        if let Some(changed) = self.changed().first() {
+            return Some(changed.text.clone());
+        }
+        self.crash().or_else(|| self.pending())
     }
 
     /// What became of the weights, if the port came back.
@@ -185,22 +210,42 @@ impl Story {
         })
     }
 
-    /// Why the port did not get to its end, in one line; nothing if it did, or was stopped on purpose.
-    pub(super) fn crash(&self) -> Option<String> {
-        let last = self.records().last().map_or_else(
+    /// The last checkpoint that was met.
+    fn last(&self) -> String {
+        self.records().last().map_or_else(
             || "before any checkpoint".to_owned(),
             |record| format!("after checkpoint `{}`", record.checkpoint),
-        );
+        )
+    }
+
+    /// Why it is not known yet, or will never be, how the port would have ended: the run goes on, or whoever ran it was
+    /// killed. Neither says anything about the port.
+    pub(crate) fn pending(&self) -> Option<String> {
+        match self.exit {
+            _ if self.end().is_some() => None,
+            Exit::Running => Some(format!("the spec is still running, {}", self.last())),
+            Exit::Abandoned => Some(format!(
+                "the run was interrupted {}: the process that ran this spec was killed",
+                self.last()
+            )),
+            _ => None,
+        }
+    }
+
+    /// Why the port did not get to its end, in one line; nothing if it did, was stopped on purpose, or is
+    /// [`pending`](Self::pending).
+    pub(super) fn crash(&self) -> Option<String> {
+        let last = self.last();
         if let Some(end) = self.end() {
             return end.error.as_ref().map(|error| format!("the port failed {last}: {error}"));
         }
         Some(match &self.exit {
+            Exit::Abandoned | Exit::Running => return None,
             Exit::Done => format!("the port ended its process {last}, with success"),
             Exit::Code(code) => format!("the worker ended {last}, with exit code {code}"),
             Exit::Signal(signal) => format!("the worker was killed by {} {last}", signal_name(*signal)),
             Exit::TimedOut(seconds) => format!("the worker timed out after {seconds} s, {last}"),
             Exit::NotStarted(problem) => format!("the worker could not be started: {problem}"),
-            Exit::Abandoned => format!("the process that ran this spec was killed {last}"),
         })
     }
 
@@ -211,7 +256,7 @@ impl Story {
             Exit::Code(code) => format!("ended with exit code {code}"),
             Exit::Signal(signal) => format!("was killed by {}", signal_name(*signal)),
             Exit::TimedOut(seconds) => format!("timed out after {seconds} s"),
-            Exit::Done | Exit::NotStarted(_) | Exit::Abandoned => return None,
+            Exit::Done | Exit::NotStarted(_) | Exit::Abandoned | Exit::Running => return None,
         };
         Some(format!("the worker {how} after the port had come back"))
     }

@@ -10,20 +10,23 @@ use std::rc::Rc;
 
 use mlx_parity_tap::drive;
 use mlx_rs::{Device, DeviceType};
+use rustix::process::{Signal, getpgrp, getpid, kill_current_process_group};
 
 use super::alter::Alterations;
 use super::array::mlx_message;
 use super::clock::Clock;
 use super::environment::{ENVIRONMENT, Environment};
-use super::folder::{Audit, End, Folder, Line};
+use super::folder::{Audit, End, Folder, Line, Writer};
 use super::job::{Inject, JOB, Job};
 use super::mlx;
 use super::mutator::mutate;
 use super::observer::Observer;
+use super::obstacle::Obstacle;
 use super::port::{Port, PortResult, Run};
 use super::random::{draws, forget_draws};
 use super::stopwatch::{Laps, Stopwatch};
 use super::story::{ORDER, TIMES};
+use crate::Class;
 use crate::golden::{FixtureSet, Role};
 use crate::regular;
 use crate::report::error_chain;
@@ -46,16 +49,18 @@ fn run(path: &Path, ports: &BTreeMap<String, Port>) -> Result<(), String> {
     let text = regular::read(path, regular::TEXT)
         .map_err(|error| format!("cannot read `{}`: {error}", path.display()))?;
     let job: Job = serde_json::from_slice(&text).map_err(|error| format!("`{}`: {error}", path.display()))?;
-    let spec = Rc::new(Specs::load_one(&job.spec_root, &job.spec).map_err(|error| error.to_string())?);
-    let port = ports.get(&spec.port).ok_or_else(|| format!("no port `{}` is registered", spec.port))?;
-    let fixtures = match spec.needs_fixtures() {
-        true => {
-            let set =
-                FixtureSet::open(&job.fixture_root, &spec.fixtures).map_err(|error| error_chain(&error))?;
-            Some(Rc::new(set))
+    let (spec, fixtures) = match inputs(&job) {
+        Ok(inputs) => inputs,
+        // All of it was verified a moment ago.
+        Err(changed) if job.mutate.is_some() => return Err(changed.text),
+        Err(changed) => {
+            let end = End { changed: vec![changed], ..End::default() };
+            let written =
+                Writer::create(&job.folder).and_then(|mut log| log.write(&Line::End(Box::new(end))));
+            return written.map_err(|error| error_chain(&error));
         }
-        false => None,
     };
+    let port = ports.get(&spec.port).ok_or_else(|| format!("no port `{}` is registered", spec.port))?;
     let device = choose_device(&spec)?;
     job.folder
         .write_json(ENVIRONMENT, &Environment::of(&job, &device, mlx::version()))
@@ -84,8 +89,8 @@ fn run(path: &Path, ports: &BTreeMap<String, Port>) -> Result<(), String> {
     let outcome = catch_unwind(AssertUnwindSafe(|| drive(Box::new(observer), || port(&run)).0));
     let error = match outcome {
         Ok(Ok(())) => alterations.unmet(),
-        Ok(Err(error)) => Some(mlx_message(&error_chain(&*error))),
-        Err(panic) => Some(format!("panicked: {}", panic_message(&*panic))),
+        Ok(Err(error)) => Some(log.borrow().with_tap_error(mlx_message(&error_chain(&*error)))),
+        Err(panic) => Some(log.borrow().with_tap_error(format!("panicked: {}", panic_message(&*panic)))),
     };
     let stopped = log.borrow().stopped();
     let failed = error.is_some();
@@ -100,8 +105,13 @@ fn run(path: &Path, ports: &BTreeMap<String, Port>) -> Result<(), String> {
         // What a port that failed had not come to yet is not unused.
         weights: run.audit().map(|audit| if failed { Audit { unused: Vec::new(), ..audit } } else { audit }),
         random,
+        changed: changed(&job, &spec, fixtures.as_deref()),
     };
+    let is_sound = end.changed.is_empty();
     log.borrow_mut().write(&Line::End(Box::new(end))).map_err(|error| error_chain(&error))?;
+    if !is_sound {
+        return Ok(());
+    }
     if !failed && !stopped {
         time(&job, &spec, &clock, &alterations, || port(&run))?;
     }
@@ -109,12 +119,40 @@ fn run(path: &Path, ports: &BTreeMap<String, Port>) -> Result<(), String> {
     if job.inject == Inject::All || !log.borrow().is_red() {
         return Ok(());
     }
+    let first = job.folder.clone();
     let local = Job {
         folder: Folder::local(&job.folder).map_err(|error| error_chain(&error))?,
         inject: Inject::All,
         ..job
     };
-    localise(&local, watch(&local)?, || port(&run))
+    localise(&local, watch(&local)?.after(&first), || port(&run))
+}
+
+/// The spec and its fixtures, which must be those that the parent has verified.
+fn inputs(job: &Job) -> Result<(Rc<Spec>, Option<Rc<FixtureSet>>), Obstacle> {
+    let spec = Specs::load_one(&job.spec_root, &job.spec).map_err(|error| changed_spec(&error.path))?;
+    if spec.digest() != job.verified.spec {
+        return Err(changed_spec(&spec.path));
+    }
+    if !spec.needs_fixtures() {
+        return Ok((Rc::new(spec), None));
+    }
+    let verified = job.verified.fixtures.clone();
+    let set = FixtureSet::open_verified(&job.fixture_root, &spec.fixtures, verified)?;
+    Ok((Rc::new(spec), Some(Rc::new(set))))
+}
+
+/// What is no longer as it was verified, now that the port has run.
+fn changed(job: &Job, spec: &Spec, fixtures: Option<&FixtureSet>) -> Vec<Obstacle> {
+    let now = Specs::load_one(&job.spec_root, &job.spec);
+    let other = now.map_or(true, |now| now != *spec);
+    let files = fixtures.map(FixtureSet::changed).unwrap_or_default();
+    other.then(|| changed_spec(&spec.path)).into_iter().chain(files.into_iter().map(Obstacle::from)).collect()
+}
+
+fn changed_spec(path: &Path) -> Obstacle {
+    let path = path.display();
+    Obstacle { class: Class::Spec, text: format!("`{path}` changed while it was being tested; run again") }
 }
 
 /// Runs a red port once more, with every golden injected: which stage is faulty, and how. What the first
@@ -202,6 +240,10 @@ fn end_with_parent() {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Ok(0) | Err(_) => break,
             }
+        }
+        // What the port has started ends too, where the worker has a process group of its own.
+        if getpgrp() == getpid() {
+            let _ = kill_current_process_group(Signal::KILL);
         }
         // Not `exit`: its handlers would run beside an MLX that is still at work.
         std::process::abort();

@@ -9,10 +9,12 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
 
 use super::requirement::Requirement;
 use super::words::{Device, Stage};
 use crate::compare::{Gate, Rule};
+use crate::hash::hex;
 use crate::tensor::Dtype;
 
 /// One spec file: what to run, on what, and what to look at on the way.
@@ -247,6 +249,13 @@ impl Spec {
         !self.inputs.is_empty()
             || self.weights.is_some()
             || self.checkpoints.iter().any(Checkpoint::needs_golden)
+    }
+
+    /// A digest of all that the spec says, with its loops, policies and defaults filled in. Two specs with the same
+    /// digest ask for the same.
+    pub(crate) fn digest(&self) -> String {
+        // A spec holds nothing that JSON cannot.
+        hex(&Sha256::digest(serde_json::to_vec(self).unwrap_or_default()))
     }
 
     /// Why the spec cannot run there; the first requirement that is not met.

@@ -8,11 +8,11 @@ use super::stats;
 use serde::{Deserialize, Serialize};
 
 use crate::Class;
-use crate::golden::{ChecksumMemory, Trust};
+use crate::golden::{ChecksumMemory, FixtureSet, Trust};
 use crate::report::error_chain;
 use crate::run::{
     Account, Compared, EXIT, Ending, Exit, Folder, FolderError, Going, Inject, JOB, Job, Obstacle, Out,
-    RunName, STARTED, Story, account, attempt, launch, look_at_fixtures, stats_text,
+    RunName, STARTED, Story, Verified, account, attempt, launch, look_at_fixtures, stats_text,
 };
 use crate::spec::Spec;
 
@@ -101,6 +101,11 @@ impl Case {
         let account = self.account.get_or_init(|| {
             let folder = self.home.run_folder()?.join(&self.spec.id);
             let story = self.story(folder).map_err(|error| error_chain(&error))?;
+            // Another process may have run the spec for this one, as it was then.
+            if story.spec_digest().is_some_and(|digest| digest != self.spec.digest()) {
+                let path = self.spec.path.display();
+                return Err(format!("`{path}` changed while it was being tested; run again"));
+            }
             let mut account = account(&self.spec, story);
             if self.wants_stats.load(Ordering::Relaxed) {
                 let compared = self.compare_stats(&account.story);
@@ -157,12 +162,13 @@ impl Case {
                 inject: self.inject.clone(),
                 times: self.home.times,
                 mutate: None,
+                verified: Verified::of(&self.spec, None),
             };
             // What an earlier attempt left, or an earlier run of the same name, is not ours.
             folder.clear()?;
             folder.write_json(STARTED, &Started { process: std::process::id(), attempt: attempt() })?;
             folder.write_json(JOB, &job)?;
-            self.run(&job)?
+            self.run(job)?
         };
         folder.write_json(EXIT, &exit)?;
         Story::read(&folder)?.ok_or_else(|| FolderError::Read {
@@ -171,26 +177,29 @@ impl Case {
         })
     }
 
-    fn run(&self, job: &Job) -> Result<Exit, FolderError> {
-        let obstacles = self.obstacles();
+    fn run(&self, mut job: Job) -> Result<Exit, FolderError> {
+        let (fixtures, obstacles) = self.fixtures();
         job.folder.write_json("obstacles.json", &obstacles)?;
         if !obstacles.is_empty() {
             return Ok(Exit::NotStarted("see obstacles.json".into()));
         }
-        Ok(launch(job, self.spec.timeout, &self.home.out.device()))
+        // The worker reads all of it once more, later, and must find what was looked at here.
+        job.verified = Verified::of(&self.spec, fixtures.as_ref());
+        job.folder.write_json(JOB, &job)?;
+        Ok(launch(&job, self.spec.timeout, &self.home.out.device()))
     }
 
-    /// What makes running pointless: an unusable spec, or fixtures that cannot be trusted.
-    fn obstacles(&self) -> Vec<Obstacle> {
+    /// The fixtures, and what makes running pointless: an unusable spec, or fixtures that cannot be trusted.
+    fn fixtures(&self) -> (Option<FixtureSet>, Vec<Obstacle>) {
         if let Some(text) = &self.unusable {
-            return vec![Obstacle { class: Class::Spec, text: text.clone() }];
+            return (None, vec![Obstacle { class: Class::Spec, text: text.clone() }]);
         }
         let Home { root, fixture_root, out, .. } = &*self.home;
         let mut memory = ChecksumMemory::load(out.checksums(), Trust::here());
-        let (_, obstacles) = look_at_fixtures(&self.spec, root, fixture_root, &mut memory);
+        let looked = look_at_fixtures(&self.spec, root, fixture_root, &mut memory);
         if let Err(error) = memory.save() {
             eprintln!("what was verified could not be remembered: {error}");
         }
-        obstacles
+        looked
     }
 }

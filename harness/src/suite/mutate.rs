@@ -8,8 +8,8 @@ use super::Suite;
 use crate::golden::{ChecksumMemory, Trust};
 use crate::report::{error_chain, score_line};
 use crate::run::{
-    Exit, Folder, Inject, JOB, Job, Mutation, Mutations, Noticed, Out, Step, Steps, claim, launch_watched,
-    look_at_fixtures,
+    Exit, Folder, Inject, JOB, Job, Mutation, Mutations, Noticed, Out, Step, Steps, Verified, claim,
+    launch_watched, look_at_fixtures,
 };
 use crate::settings::Settings;
 use crate::spec::{Host, Specs};
@@ -46,7 +46,7 @@ fn mutate(suite: &Suite, id: &str) -> Result<Mutations, String> {
     }
     let out = Out::of(&suite.root);
     let mut memory = ChecksumMemory::load(out.checksums(), Trust::here());
-    let (_, obstacles) = look_at_fixtures(&spec, &suite.root, &suite.fixture_root, &mut memory);
+    let (fixtures, obstacles) = look_at_fixtures(&spec, &suite.root, &suite.fixture_root, &mut memory);
     // What cannot be remembered is hashed again the next time.
     let _ = memory.save();
     if let Some(obstacle) = obstacles.first() {
@@ -71,6 +71,7 @@ fn mutate(suite: &Suite, id: &str) -> Result<Mutations, String> {
             inject: Inject::Declared,
             times: 0,
             mutate: Some(done),
+            verified: Verified::of(&spec, fixtures.as_ref()),
         };
         folder.write_json(JOB, &job).map_err(said)?;
         let (mut length, mut told) = (steps.length(), Instant::now());

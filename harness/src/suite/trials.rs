@@ -277,7 +277,8 @@ impl Suite {
 fn verdict(case: &Case, name: &str) -> Result<Verdict, Failed> {
     let (account, ending) = case.ending(name).map_err(Failed::from)?;
     match &ending.verdict {
-        Verdict::Failed { .. } => {
+        // Whoever ran the spec for this process was killed: not the port's fault, and no pass.
+        Verdict::Failed { .. } | Verdict::Pending(_) => {
             Err(Failed::from(trial_text(&case.spec, account, ending, &super::target())))
         }
         ended => Ok(ended.clone()),

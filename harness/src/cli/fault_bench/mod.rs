@@ -209,6 +209,7 @@ impl Home {
         // What stands in the way of a run says nothing about the fault.
         let obstacle = account.endings.iter().find_map(|ending| match &ending.verdict {
             Verdict::Failed { class, line, .. } if *class < Class::Crash => Some(line.clone()),
+            Verdict::Pending(line) => Some(line.clone()),
             _ => None,
         });
         obstacle.map_or(Ok(account), |why| Err(not_run(why)))

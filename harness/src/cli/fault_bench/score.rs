@@ -64,7 +64,7 @@ fn checkpoints(account: &Account) -> impl Iterator<Item = &Ending> {
 fn red(ending: &Ending) -> Option<Place> {
     match &ending.verdict {
         Verdict::Failed { class, .. } => Some(Place { checkpoint: ending.name.clone(), class: *class }),
-        Verdict::Passed | Verdict::NotGated(_) => None,
+        Verdict::Passed | Verdict::NotGated(_) | Verdict::Pending(_) => None,
     }
 }
 
