@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Summary, error_chain, finding, ladder};
 use crate::printable::{clean, coloured, indented};
-use crate::run::{Account, DISCOVERY, Folder, Inject, SPEC, Story, account, discovery, trial_names};
+use crate::run::{Account, DISCOVERY, Folder, Inject, SPEC, STARTED, Story, account, discovery, trial_names};
 use crate::spec::{Host, Spec, SpecError, Specs};
 
 /// What became of one spec.
