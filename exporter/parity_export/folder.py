@@ -72,7 +72,7 @@ def replacing(target: Path, root: Path | None = None) -> Iterator[Path]:
     aside = target.with_name(f".{target.name}.new-{os.getpid()}")
     aside.mkdir()
     # Held as long as this process lives, so that others can tell a folder in use from one left behind.
-    hold = _lock(aside)
+    holds = [_lock(aside)]
     try:
         yield aside
         for path in target.glob(".*") if target.is_dir() else ():
@@ -80,23 +80,36 @@ def replacing(target: Path, root: Path | None = None) -> Iterator[Path]:
                 shutil.copy2(path, aside / path.name)
         for path in [*aside.rglob("*"), aside]:
             _sync(path)
+        if target.exists():
+            holds.append(_lock(target))
         old = _swap(aside, target)
         _sync(target.parent)
         if old is not None:
             _remove_set(old, target)
     finally:
+        # After the swap nothing has this name: the old set goes file by file, or waits for `restore`.
         shutil.rmtree(aside, ignore_errors=True)
-        if hold is not None:
-            os.close(hold)
+        for hold in holds:
+            if hold is not None:
+                os.close(hold)
 
 
 def restore(target: Path) -> None:
-    """Puts right what a run that was killed left beside `target`."""
+    """Puts right what a run that was killed left beside `target`. Folders that a live run holds are left alone.
+
+    `.NAME.new-PID` is an unfinished new set, which is removed whole. `.NAME.old-PID` may be a set that was replaced, with
+    files of others in it, so only the files of the set are removed.
+    """
     for left in sorted(target.parent.glob(f".{target.name}.old-*")):
-        if target.exists():
-            _remove_set(left, target)
-        else:
+        if not target.exists():
             left.rename(target)
+            continue
+        hold = _lock(left)
+        if hold is not None:
+            try:
+                _remove_set(left, target)
+            finally:
+                os.close(hold)
     for left in target.parent.glob(f".{target.name}.new-*"):
         hold = _lock(left)
         if hold is not None:
@@ -110,10 +123,12 @@ def _remove_set(old: Path, target: Path) -> None:
         listed = _own_files(old)
     except (OSError, ValueError, KeyError, TypeError):
         listed = set()
-    copies = [path.name for path in old.glob(".*") if _is_carried(path, old) and _same_bytes(path, target / path.name)]
+    # Only files found in the folder are removed: a name in the manifest, such as `../x` or `/x`, may lead elsewhere.
+    files = [path for path in sorted(old.rglob("*")) if path.is_symlink() or not path.is_dir()]
+    own = [path for path in files if path.relative_to(old).as_posix() in listed or _is_copied(path, old, target)]
     # The manifest goes last: it says what may go if we are killed meanwhile.
-    for name in [*sorted(listed - {MANIFEST}), *copies, *sorted(listed & {MANIFEST})]:
-        (old / name).unlink(missing_ok=True)
+    for path in sorted(own, key=lambda path: path == old / MANIFEST):
+        path.unlink(missing_ok=True)
     for path in sorted(old.rglob("*"), reverse=True):
         if path.is_dir() and not path.is_symlink() and not any(path.iterdir()):
             path.rmdir()
@@ -125,8 +140,10 @@ def _remove_set(old: Path, target: Path) -> None:
     print(f"note: files that are not part of the set appeared in `{target}`; they are kept in `{kept}`", file=sys.stderr)
 
 
-def _same_bytes(one: Path, other: Path) -> bool:
-    return other.is_file() and one.read_bytes() == other.read_bytes()
+def _is_copied(path: Path, old: Path, target: Path) -> bool:
+    """Whether a file of the old folder is a hidden one that the new set has too, with the same bytes."""
+    other = target / path.name
+    return _is_carried(path, old) and other.is_file() and path.read_bytes() == other.read_bytes()
 
 
 def _swap(new: Path, target: Path) -> Path | None:
@@ -134,10 +151,18 @@ def _swap(new: Path, target: Path) -> Path | None:
     if not target.exists():
         new.rename(target)
         return None
-    if _exchange(new, target):
-        return new
-    # Without such a step there is a moment with no folder; `restore` mends it if we die just then.
+    # Renamed before the exchange: whenever we die, the old set is never in a folder that `restore` removes whole.
     old = target.with_name(f".{target.name}.old-{os.getpid()}")
+    new.rename(old)
+    try:
+        exchanged = _exchange(old, target)
+    except OSError:
+        old.rename(new)
+        raise
+    if exchanged:
+        return old
+    # Without such a step there is a moment with no folder; `restore` mends it if we die just then.
+    old.rename(new)
     target.rename(old)
     try:
         new.rename(target)

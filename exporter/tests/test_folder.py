@@ -74,6 +74,91 @@ def test_what_appears_after_the_check_is_kept(tmp_path: Path, capsys: pytest.Cap
     assert "they are kept in" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["../mine.txt", "{home}/mine.txt", "linked/mine.txt", "", ".", ".."])
+def test_a_manifest_cannot_name_files_outside_its_set(tmp_path: Path, name: str) -> None:
+    home, out = tmp_path / "home", tmp_path / "home" / "set"
+    make(out, 1)
+    (home / "mine.txt").write_text("mine")
+    manifest = json.loads((out / "manifest.json").read_text())
+    manifest["tensors"].append({**manifest["tensors"][0], "file": name.format(home=home)})
+    (out / "manifest.json").write_text(json.dumps(manifest))
+    with folder.replacing(out) as aside:
+        (aside / "manifest.json").write_text("{}")
+        if name.startswith("linked"):
+            (out / "linked").symlink_to(home)
+    assert (home / "mine.txt").read_text() == "mine"
+    assert (out / "manifest.json").read_text() == "{}"
+
+
+KILLED_AFTER_THE_SWAP = """
+import os, sys
+from pathlib import Path
+from parity_export import folder
+out = Path(sys.argv[1])
+folder._remove_set = lambda old, target: os._exit(9)
+with folder.replacing(out) as aside:
+    (aside / "manifest.json").write_text('{"tensors": []}')
+    (out / "mine.txt").write_text("mine")
+"""
+
+
+def test_a_run_killed_after_the_swap_loses_no_files_of_others(tmp_path: Path) -> None:
+    make(tmp_path / "set", 1)
+    run = subprocess.run([sys.executable, "-c", KILLED_AFTER_THE_SWAP, str(tmp_path / "set")], check=False)
+    assert run.returncode == 9
+    folder.restore(tmp_path / "set")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["set", "set.kept-1"]
+    assert [path.name for path in (tmp_path / "set").iterdir()] == ["manifest.json"]
+    assert [path.name for path in (tmp_path / "set.kept-1").iterdir()] == ["mine.txt"]
+
+
+def test_an_old_set_that_cannot_be_removed_loses_no_files_of_others(tmp_path: Path) -> None:
+    make(tmp_path / "set", 1)
+
+    def fail(old: Path, target: Path) -> None:
+        raise OSError(5, "Input/output error")
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(OSError, match="Input/output error"):
+        patch.setattr(folder, "_remove_set", fail)
+        with folder.replacing(tmp_path / "set") as aside:
+            (aside / "manifest.json").write_text('{"tensors": []}')
+            (tmp_path / "set" / "mine.txt").write_text("mine")
+    make(tmp_path / "set", 2)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["set", "set.kept-1"]
+    assert [path.name for path in (tmp_path / "set.kept-1").iterdir()] == ["mine.txt"]
+
+
+def test_a_set_about_to_be_exchanged_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(tmp_path / "set", 1)
+    exchange = folder._exchange
+
+    def while_another_run_starts(left: Path, right: Path) -> bool:
+        folder.restore(right)
+        done = exchange(left, right)
+        folder.restore(right)
+        assert left.exists()
+        return done
+
+    monkeypatch.setattr(folder, "_exchange", while_another_run_starts)
+    make(tmp_path / "set", 2)
+    assert sorted(path.name for path in (tmp_path / "set").iterdir()) == ["goldens.safetensors", "manifest.json"]
+    assert [path.name for path in tmp_path.iterdir()] == ["set"]
+
+
+def test_a_failed_exchange_leaves_the_old_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(tmp_path / "set", 1)
+    before = (tmp_path / "set" / "manifest.json").read_bytes()
+
+    def fail(left: Path, right: Path) -> bool:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(folder, "_exchange", fail)
+    with pytest.raises(OSError, match="Input/output error"):
+        make(tmp_path / "set", 2)
+    assert (tmp_path / "set" / "manifest.json").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["set"]
+
+
 def test_nothing_is_written_through_links_or_outside_the_root(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "root").mkdir()
