@@ -271,9 +271,10 @@ const FAULTS: &[(&str, Fault)] = &[
 
 const GOLDENS: &str = "fixtures/gated_mlp/block/goldens.safetensors";
 
-/// A file of the project.
+/// A file of the project, whose root is relative to the package as the suite's is.
 fn in_root(file: &str) -> std::path::PathBuf {
-    std::path::PathBuf::from(std::env::var_os("FAULTY_ROOT").unwrap_or_default()).join(file)
+    let folder = |name| std::env::var_os(name).map(std::path::PathBuf::from).unwrap_or_default();
+    folder("CARGO_MANIFEST_DIR").join(folder("FAULTY_ROOT")).join(file)
 }
 
 /// A quantised layer with a name, as models have them.

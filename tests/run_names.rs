@@ -107,7 +107,9 @@ fn suites_of_one_command_share_its_run() {
         let mut command = project.xtask(&["parity"]);
         // As Cargo does with two suites: one process after the other.
         let script = format!(
-            "#!/bin/sh\nunset FAULTY_XTASK\nfor spec in block twin; do\n'{}' gated_mlp/$spec:: --skip ::stats\ndone\n",
+            "#!/bin/sh\nunset FAULTY_XTASK\nexport CARGO_MANIFEST_DIR='{}'\n\
+             for spec in block twin; do\n'{}' gated_mlp/$spec:: --skip ::stats\ndone\n",
+            project.path("").display(),
             env!("CARGO_BIN_EXE_faulty")
         );
         let cargo = project.path("cargo");
@@ -159,8 +161,9 @@ fn folders_of_other_people_survive_any_number_of_runs() {
     let count = fs::read_dir(&runs).unwrap().flatten().filter(own).filter(|e| !e.path().is_symlink()).count();
     assert_eq!(count, 10 + 2, "ten without a name, and two with one");
     // Planting faults empties its folder, too.
-    let mutated =
-        project.command(&[]).env("PARITY_OUT", ".").env("PARITY_MUTATE", "gated_mlp/block").output();
-    Ran::of(mutated.unwrap()).is_red(&["mutations` holds files and has no marker of mlx-parity's"]);
+    let mutated = project.xtask(&["mutate", "gated_mlp/block"]).env("PARITY_OUT", ".").output();
+    let mutated = Ran::of(mutated.unwrap());
+    mutated.says(&["mutations` holds files and has no marker of mlx-parity's"]);
+    assert_eq!(mutated.code, Some(1));
     assert!(Path::new(&project.path("mutations/gated_mlp")).is_dir());
 }

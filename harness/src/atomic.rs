@@ -1,5 +1,6 @@
 //! Files that are there whole or not at all.
 
+use std::ffi::OsStr;
 #[cfg(any(unix, test))]
 use std::fs;
 use std::io::{self, BufWriter, Write};
@@ -31,6 +32,12 @@ pub(crate) fn write_atomically(
     drop(buffered);
     file.persist(path).map_err(|error| error.error)?;
     Ok(())
+}
+
+/// Whether a file of that name is what [`write_atomically`] leaves where its process is killed.
+pub(crate) fn is_part(name: &OsStr) -> bool {
+    let name = name.as_encoded_bytes();
+    name.starts_with(b".") && name.ends_with(b".part")
 }
 
 #[cfg(test)]

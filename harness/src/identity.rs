@@ -59,7 +59,9 @@ impl FileIdentity {
         } else if self.modified != later.modified {
             Some("it was written to")
         } else {
-            (self.changed != later.changed).then_some("it was changed and its time set back")
+            (self.changed != later.changed).then_some(
+                "its permissions, links or times changed, or it was written to and its time set back",
+            )
         }
     }
 
@@ -112,7 +114,10 @@ mod tests {
             (FileIdentity { inode: 9, ..identity }, "another file is in its place"),
             (FileIdentity { size: 9, ..identity }, "its size changed"),
             (FileIdentity { modified: (1_000, 6), ..identity }, "it was written to"),
-            (FileIdentity { changed: (1_001, 7), ..identity }, "it was changed and its time set back"),
+            (
+                FileIdentity { changed: (1_001, 7), ..identity },
+                "its permissions, links or times changed, or it was written to and its time set back",
+            ),
         ] {
             assert_ne!(other, identity);
             assert_eq!(identity.difference(&other), Some(words));

@@ -27,6 +27,8 @@ mod root;
 mod run;
 #[cfg(any(feature = "cli", feature = "mlx"))]
 mod settings;
+#[cfg(any(feature = "cli", feature = "mlx"))]
+mod size;
 pub mod spec;
 #[cfg(feature = "mlx")]
 mod suite;

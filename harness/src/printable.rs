@@ -14,10 +14,12 @@ use std::io::Write;
 use std::sync::LazyLock;
 
 /// Prints to standard output. A reader that has seen enough, such as `head`, is no error.
+#[cfg(any(feature = "cli", feature = "mlx"))]
 macro_rules! print {
     ($($arguments:tt)*) => { $crate::printable::to_stdout(format_args!($($arguments)*), "") };
 }
 /// Prints to standard output, with the end of the line.
+#[cfg(any(feature = "cli", feature = "mlx"))]
 macro_rules! println {
     ($($arguments:tt)*) => { $crate::printable::to_stdout(format_args!($($arguments)*), "\n") };
 }

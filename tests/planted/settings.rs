@@ -25,6 +25,7 @@ fn run(project: &Project, arguments: &[&str], set: &[(&str, &str)]) -> Ran {
 #[case::out(&[("PARITY_OUT", "")], "PARITY_OUT is ``, expected a folder")]
 #[case::fixtures(&[("PARITY_FIXTURES", "")], "PARITY_FIXTURES is ``, expected a folder")]
 #[case::no_fixtures(&[("PARITY_FIXTURES", "nowhere")], "expected a folder that is there")]
+#[case::size(&[("PARITY_SIZE_LIMIT", "plenty")], "PARITY_SIZE_LIMIT is `plenty`, expected a size such as")]
 #[case::slip(&[("PARITY_LEVL", "2")], "PARITY_LEVL is set, but nothing reads it, did you mean `PARITY_LEVEL`?")]
 #[case::unknown(&[("PARITY_MINE", "")], "PARITY_MINE is set, but nothing reads it")]
 #[case::mutate(&[("PARITY_MUTATE", "gated_mlp/block")], "PARITY_MUTATE is `gated_mlp/block`, expected it not to be set")]

@@ -198,4 +198,15 @@ fn a_run_folder_forges_nothing_and_breaks_no_report() {
     }
     let junit = fs::read_to_string(home.path(&format!("{run}/junit.xml"))).unwrap();
     assert!(junit.contains("<testcase name=\"x\"") && !junit.contains("&#x"), "{junit}");
+
+    // The same of a run that was interrupted, whose last checkpoint is named in words.
+    fs::remove_file(home.path(&format!("{run}/a/b/exit.json"))).unwrap();
+    let mut last = record("y");
+    last["checkpoint"] = json!(HOSTILE);
+    home.write(&format!("{run}/a/b/records.jsonl"), last.to_string() + "\n");
+    home.write(&format!("{run}/a/b/started"), r#"{"process": 1, "attempt": 1}"#);
+    home.run(&["report", "one", "--failures"], 1);
+    for file in ["report.txt", "junit.xml"] {
+        harmless(&fs::read_to_string(home.path(&format!("{run}/{file}"))).unwrap());
+    }
 }

@@ -32,7 +32,6 @@ mod regenerate;
 mod report;
 mod script;
 mod setup;
-mod size;
 mod steps;
 mod suite_target;
 mod test;
@@ -140,14 +139,6 @@ pub(crate) enum CliError {
 }
 
 impl CliError {
-    /// 1, or 2 for a diff that could not be made: there 1 is the answer that tensors differ.
-    fn exit_code(&self) -> ExitCode {
-        match self {
-            Self::Diff(_) => ExitCode::from(2),
-            _ => ExitCode::FAILURE,
-        }
-    }
-
     fn next(&self) -> Option<String> {
         match self {
             Self::Refused(error) => error.next(),
@@ -183,6 +174,8 @@ fn run(project: &Project) -> ExitCode {
         Command::Doctor(_) => project.placed(),
         _ => project.placed().and_then(|()| refused::settings(project).map(drop)),
     };
+    // For a diff, 1 is the answer that tensors differ.
+    let failure = if matches!(command, Command::Diff(_)) { ExitCode::from(2) } else { ExitCode::FAILURE };
     let result = refused.map_err(CliError::from).and_then(|()| match command {
         Command::Setup(arguments) => setup::run(project, &arguments),
         Command::Test(arguments) => test::run(project, &arguments),
@@ -209,6 +202,6 @@ fn run(project: &Project) -> ExitCode {
         if let Some(next) = error.next() {
             eprintln!("{}: {}", paint(colour, "1", "to do"), indented(&next, 7));
         }
-        error.exit_code()
+        failure
     })
 }

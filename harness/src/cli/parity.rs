@@ -51,7 +51,7 @@ impl ParityError {
     pub(crate) fn next(&self) -> Option<String> {
         match self {
             Self::NothingSelected { .. } => {
-                Some("see the names with `cargo test --test parity -- --list`".into())
+                Some("see the names with `cargo test --test parity -- --list`; if it lists none, see `cargo xtask doctor`".into())
             }
             Self::NothingRan { .. } => Some("PARITY_REQUIRE=all makes what cannot run here fail".into()),
             Self::NotRun { target, .. } => Some(format!(

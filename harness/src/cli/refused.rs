@@ -4,7 +4,6 @@
 use thiserror::Error;
 
 use super::Project;
-use super::size::{Limits, SizeError};
 use crate::root::RootError;
 use crate::run::{StaleError, request};
 use crate::settings::{SettingError, Settings};
@@ -15,8 +14,6 @@ use crate::spec::Specs;
 pub(crate) enum RefusedError {
     #[error(transparent)]
     Setting(#[from] SettingError),
-    #[error(transparent)]
-    Size(#[from] SizeError),
     #[error(transparent)]
     Stale(#[from] StaleError),
     #[error(transparent)]
@@ -37,7 +34,5 @@ impl RefusedError {
 pub(super) fn settings(project: &Project) -> Result<Settings, RefusedError> {
     request()?;
     let specs = || Specs::load(&project.spec_root()).specs.into();
-    let settings = Settings::read(specs)?;
-    Limits::read()?;
-    Ok(settings)
+    Ok(Settings::read(specs)?)
 }

@@ -82,8 +82,8 @@ pub(crate) fn compare_forms(
 
 /// Returns what was measured of a tensor that has no golden, and whether it lies in `rule.range`.
 ///
-/// The gate, the floor and `nan_equal` say nothing without a golden and are not looked at. Without a range anything
-/// passes; with one, every element has to lie in it, and NaN does not.
+/// The gate and the floor say nothing without a golden and are not looked at. Floats must be finite, or infinities that
+/// the range reaches, unless `nan_equal`; with a range, every element has to lie in it.
 pub fn examine(actual: &TensorView, rule: &Rule) -> Outcome {
     verdict::examine(all_cores(), actual, rule)
 }

@@ -266,7 +266,7 @@ impl Pair<'_> {
     }
 
     /// Which groups of the sample agree by themselves; `ids` has the group of each sampled index. Nothing where the sample
-    /// has no element of some group.
+    /// has no element of some group, or the work for it ended.
     pub(super) fn agreeing(&self, ids: &[u32], groups: usize) -> Option<Vec<bool>> {
         let mut sums: Vec<Sums> = (0..groups).map(|_| Sums::default()).collect();
         let (mut alike, mut seen) = (vec![true; groups], vec![false; groups]);
@@ -278,7 +278,9 @@ impl Pair<'_> {
             }
         }
         let agrees = sums.iter().zip(alike).map(|(sums, alike)| alike && self.bar.used(sums) <= SLACK);
-        seen.iter().all(|seen| *seen).then(|| agrees.collect())
+        // A group that there was no work left for is not one that differs.
+        let is_whole = seen.iter().all(|seen| *seen) && !self.budget.is_spent();
+        is_whole.then(|| agrees.collect())
     }
 
     /// What is left when the actual is the golden rounded by `round`: mostly nothing, and one step of the narrower format

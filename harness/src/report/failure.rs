@@ -18,7 +18,7 @@ pub(crate) fn trial_text(spec: &Spec, account: &Account, ending: &Ending, target
         Verdict::Failed { class, line, more } => (class, line, more),
         Verdict::Pending(line) => {
             let rerun = format!("cargo test --test {target} -- --exact {full}");
-            return format!("{full}: pending\n  {:<9}{line}\n  {:<9}{rerun}\n", "what", "rerun");
+            return format!("{full}: pending\n  {:<9}{}\n  {:<9}{rerun}\n", "what", clean(line), "rerun");
         }
         Verdict::Passed | Verdict::NotGated(_) => return String::new(),
     };

@@ -9,7 +9,7 @@ use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
 use super::collect::{Collected, Fate};
 use super::failure::trial_text;
-use crate::printable::{clean_lines, indented};
+use crate::printable::{clean, clean_lines, indented};
 use crate::run::{Account, DISCOVERY, Ending, Verdict};
 use crate::spec::Spec;
 
@@ -73,7 +73,7 @@ fn case(spec: &Spec, account: &Account, ending: &Ending, target: &str) -> TestCa
         // An error of the run, in JUnit's words, not a failure of what is tested.
         Verdict::Pending(line) => {
             let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
-            status.set_type("pending").set_message(line.as_str());
+            status.set_type("pending").set_message(&*clean(line));
             status
         }
     };

@@ -276,13 +276,13 @@ impl Place {
     }
 }
 
-/// How the trial [`STATS`] ended, which is made after all others.
 /// Where the pictures of a hit were kept, if it has any.
 fn pictures(folder: &Folder, record: &Record) -> Option<PathBuf> {
     let path = |kind| folder.picture(&record.checkpoint, record.hit, kind);
     (record.image.is_some() && path("diff").is_file()).then(|| path("{golden,actual,diff}"))
 }
 
+/// How the trial [`STATS`] ended, which is made after all others.
 fn stats_ending(compared: &Compared) -> Ending {
     let verdict = match compared.clone() {
         Compared::Kept => Verdict::Passed,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::folder::FolderError;
 use super::process::Process;
-use crate::atomic::write_atomically;
+use crate::atomic::{is_part, write_atomically};
 use crate::regular;
 
 /// The file's name.
@@ -69,14 +69,13 @@ impl Marker {
 /// Removes a folder that is ours, the marker last, so that one which is removed only in part is still known for ours.
 ///
 /// Of a folder without a marker only what a process leaves that is killed while it writes one is removed.
-pub(super) fn remove(folder: &Path) {
+pub(crate) fn remove(folder: &Path) {
     let is_ours = Marker::read(folder).is_some();
     let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
     for entry in entries.filter(|entry| entry.file_name() != MARKER) {
-        let name = entry.file_name().to_string_lossy().into_owned();
         match entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             true if is_ours => _ = fs::remove_dir_all(entry.path()),
-            false if is_ours || (name.starts_with('.') && name.ends_with(".part")) => {
+            false if is_ours || is_part(&entry.file_name()) => {
                 _ = fs::remove_file(entry.path());
             }
             _ => {}

@@ -68,7 +68,7 @@ pub(crate) use key::{INVOCATION, RunName, attempt};
 #[cfg(feature = "mlx")]
 pub(crate) use launch::{launch, launch_watched};
 pub(crate) use locate::{Closer, Culprit, Finding};
-pub(crate) use marker::claim;
+pub(crate) use marker::{claim, remove as remove_claimed};
 pub(crate) use mutations::{Mutation, Mutations, Noticed, Score, Step, Steps};
 pub(crate) use obstacle::{Obstacle, look_at_fixtures};
 #[cfg(feature = "mlx")]

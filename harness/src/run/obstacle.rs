@@ -74,7 +74,7 @@ fn float64(spec: &Spec, set: &FixtureSet) -> Vec<Obstacle> {
         .chain(weights)
         .filter(|entry| entry.dtype == Dtype::Float64)
         .map(|entry| Obstacle {
-            class: Class::Spec,
+            class: Class::Dtype,
             text: format!(
                 "{} `{}` is float64, which MLX computes on the CPU only; save it as float32 in the reference's script, or \
                  say `device: cpu` in the spec if the port is to compute in float64",

@@ -85,7 +85,12 @@ impl Out {
         let mut going = begin(&runs, &folder, name)?;
         going.note = note;
         // Neither a missing link nor an old run too many makes this one wrong.
-        let _ = point_latest(&runs, &folder);
+        if let Err(error) = point_latest(&runs, &folder) {
+            eprintln!(
+                "`{}` does not point at this run: {error}; move it away for `cargo xtask report` to find the newest",
+                runs.join(LATEST).display()
+            );
+        }
         make_room(&runs, &folder, name.named);
         // Nobody else makes a folder now, so that what is still on its way in was left by a process that was killed.
         folders(&runs).filter(|path| is_aside(path, NEW)).for_each(|path| marker::remove(&path));
@@ -215,12 +220,12 @@ fn put_aside(runs: &Path, folder: &Path) -> Result<(), FolderError> {
 }
 
 /// Makes the link aside and renames it, so that `latest` is never missing while runs follow each other. What is called
-/// so and is not a link to one of our runs stays.
+/// so and is not a link to a folder beside it stays: such a link holds nothing that could be lost.
 fn point_latest(runs: &Path, folder: &Path) -> io::Result<()> {
     let latest = runs.join(LATEST);
     if let Ok(found) = latest.symlink_metadata() {
-        let leads_to_other = latest.exists() && Marker::read(&latest).is_none();
-        if !found.is_symlink() || leads_to_other {
+        let leads_elsewhere = || fs::read_link(&latest).is_ok_and(|to| to.components().count() != 1);
+        if !found.is_symlink() || leads_elsewhere() {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
     }
@@ -306,6 +311,20 @@ mod tests {
         }
         assert_eq!(latest(&out), Path::new("run12"));
         assert_eq!(called(&out), (3..13).map(|run| format!("run{run:02}")).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn latest_leaves_a_run_of_an_earlier_version_behind_and_what_is_no_link_alone() {
+        let (_home, out) = home();
+        fs::create_dir_all(out.run("unmarked")).unwrap();
+        std::os::unix::fs::symlink("unmarked", out.run(LATEST)).unwrap();
+        out.start(&name("first", "one")).unwrap();
+        assert_eq!(latest(&out), Path::new("first"));
+        assert!(out.run("unmarked").is_dir());
+        fs::remove_file(out.run(LATEST)).unwrap();
+        fs::create_dir(out.run(LATEST)).unwrap();
+        out.start(&name("second", "one")).unwrap();
+        assert!(out.run(LATEST).symlink_metadata().unwrap().is_dir());
     }
 
     #[test]

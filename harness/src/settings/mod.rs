@@ -10,6 +10,7 @@ use thiserror::Error;
 pub(crate) use crate::ci::says_ci as in_ci;
 use crate::near::did_you_mean;
 use crate::run::Inject;
+use crate::size::{Limits, SizeError};
 use crate::spec::Spec;
 
 /// `PARITY_REQUIRE`: what happens to specs whose `requires` are not met.
@@ -43,6 +44,8 @@ pub(crate) enum SettingError {
          or give a variable of your own another name"
     )]
     Unknown { name: String, near: String },
+    #[error(transparent)]
+    Size(#[from] SizeError),
 }
 
 impl Settings {
@@ -59,6 +62,7 @@ impl Settings {
         }
         let settings =
             Self::of(|name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()))?;
+        Limits::read()?;
         if let Inject::Also(names) = &settings.inject {
             known_checkpoints(names, &specs())?;
         }

@@ -6,12 +6,12 @@ use rustix::fs::statvfs;
 
 use super::Check;
 use crate::cli::regenerate::{left_behind, not_current};
-use crate::cli::size::{self, Limits};
 use crate::cli::suite_target::check_suite_target;
 use crate::cli::{Project, regenerate};
 use crate::golden::Trust;
 use crate::report::error_chain;
 use crate::run::Out;
+use crate::size::{self, Limits};
 use crate::spec::Specs;
 use crate::spec::list::counted;
 

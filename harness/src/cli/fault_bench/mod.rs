@@ -24,7 +24,7 @@ use super::steps::Steps;
 use super::{CliError, Project, setup};
 use crate::Class;
 use crate::report::error_chain;
-use crate::run::{Account, Folder, FolderError, Out, Story, Verdict, account, claim};
+use crate::run::{Account, Folder, FolderError, Out, Story, Verdict, account, claim, remove_claimed};
 use crate::spec::list::counted;
 use crate::spec::{Spec, SpecError, Specs};
 
@@ -177,15 +177,19 @@ impl Home {
     /// Makes an empty folder of `folder`, once no other bench works there.
     fn open(folder: PathBuf) -> Result<Self, BenchError> {
         let failed = |source| BenchError::Folder { path: folder.clone(), source };
-        claim(&folder).map_err(|source| BenchError::Claim(Box::new(source)))?;
+        let claim = || claim(&folder).map_err(|source| BenchError::Claim(Box::new(source)));
+        if let Some(parent) = folder.parent() {
+            fs::create_dir_all(parent).map_err(failed)?;
+        }
         let held = File::create(folder.with_extension("lock")).map_err(failed)?;
         if held.try_lock().is_err() {
             eprintln!("another bench is running in `{}`, waiting for it", folder.display());
             held.lock().map_err(failed)?;
         }
         // What is left of another bench would be taken for what this one found.
-        fs::remove_dir_all(&folder).map_err(failed)?;
-        claim(&folder).map_err(|source| BenchError::Claim(Box::new(source)))?;
+        claim()?;
+        remove_claimed(&folder);
+        claim()?;
         Ok(Self { folder, _held: held })
     }
 

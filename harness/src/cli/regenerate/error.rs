@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 use crate::cli::references::ReferencesError;
-use crate::cli::size::{self, SizeError};
 use crate::golden::FixtureError;
+use crate::size::{self, SizeError};
 
 #[derive(Debug, Error)]
 pub(crate) enum RegenerateError {

@@ -11,10 +11,10 @@ use super::error::RegenerateError;
 use super::leftovers::{RunFolder, remove_folder, remove_runs};
 use super::owned::{self, carry_over, remove_set};
 use super::swap::{kept, restore, swap};
-use crate::atomic::write_atomically;
-use crate::cli::size;
+use crate::atomic::{is_part, write_atomically};
 use crate::golden::{FixtureSet, MANIFEST};
 use crate::regular;
+use crate::size;
 
 /// The hidden folder under the fixture root in which sets are made, on the file system that they go to.
 const ASIDE: &str = ".regenerating";
@@ -137,9 +137,13 @@ impl Drop for Workplace {
 /// How long the folder of this run may take to become empty when it ends.
 const LAST_MOMENTS: Duration = Duration::from_millis(200);
 
-/// Removes the folder in which sets are made, unless it holds more than our own files.
+/// Removes the folder in which sets are made, unless it holds more than our own files. The root must be held.
 fn remove_home(home: &Path) {
     let others = || fs::read_dir(home).into_iter().flatten().filter_map(Result::ok);
+    // A journal that a killed command had not finished.
+    for part in others().filter(|entry| is_part(&entry.file_name())) {
+        let _ = fs::remove_file(part.path());
+    }
     if others().all(|entry| entry.file_name() == ".gitignore") {
         let _ = fs::remove_file(home.join(".gitignore")).and_then(|()| fs::remove_dir(home));
         let _ = fs::remove_dir(home);

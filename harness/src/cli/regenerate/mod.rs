@@ -22,13 +22,13 @@ pub(crate) use reproduce::CHANGED_FLOOR;
 
 use super::ask::{Answer, ask};
 use super::references::Environments;
-use super::size::{self, Limits};
 use super::steps::Steps;
 use super::{CliError, Project, say};
 use crate::golden::{ChecksumMemory, Trust};
 use crate::printable::{clean, indented};
 use crate::report::error_chain;
 use crate::run::Out;
+use crate::size::{self, Limits};
 use crate::spec::Specs;
 use crate::spec::list::counted;
 use changes::{Changes, changes};

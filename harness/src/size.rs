@@ -26,7 +26,7 @@ pub(crate) fn of_folder(folder: &Path) -> u64 {
 }
 
 /// A setting that is no size.
-#[derive(Debug, Error)]
+#[derive(Debug, Error, PartialEq, Eq)]
 #[error("{name} is `{found}`, expected a size such as `500 MB`, `10 GB` or a number of bytes")]
 pub(crate) struct SizeError {
     name: &'static str,
