@@ -95,7 +95,7 @@ fn kill_one(project: &Project, name: &str, after: Duration, is_red: bool, tally:
                 assert!(is_true, "{line}\n{}", ran.said);
                 failed += 1;
             }
-            _ => panic!("{line}"),
+            _ => unreachable!("{line}"),
         }
     }
     assert_eq!(ran.code, Some(i32::from(pending + failed > 0)), "{}", ran.said);

@@ -75,7 +75,8 @@ fn name(found: FileType) -> &'static str {
     if found.is_dir() { "a folder" } else { "something else" }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use super::*;
     use std::os::unix::fs::symlink;

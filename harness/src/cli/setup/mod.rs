@@ -238,7 +238,8 @@ fn hold(project: &Project, home: &Path) -> Result<File, SetupError> {
     Ok(lock)
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use super::*;
 
