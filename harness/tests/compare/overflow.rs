@@ -172,6 +172,8 @@ proptest! {
         among in prop::sample::select(vec![0usize, 5000]),
     ) {
         let (distance, bound) = scaled(e, a, rtol, atol);
+        // Below the normal range a product is rounded to whole steps, which the oracle does not do.
+        prop_assume!(rtol * e.abs() >= f64::MIN_POSITIVE || rtol * e == 0.0);
         // Nearer than roundings the two may differ.
         prop_assume!((distance - bound).abs() > 1e-12 * bound.max(distance) || e == a);
         let overflows = !(a - e).is_finite() || !(atol + rtol * e.abs()).is_finite();
