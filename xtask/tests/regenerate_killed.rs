@@ -33,6 +33,24 @@ fn until_it_replaces(child: &mut Child) {
     assert!(lines.map_while(Result::ok).any(|line| line.contains(" tensors: ")));
 }
 
+/// Starts to replace the set, kills the command, and sees that the set is wholly old or wholly new: its mark before and now.
+fn kill_once(project: &Project, round: u64, draws: &mut Draws, whole: Duration) -> (u8, u8) {
+    let before = project.mark().unwrap();
+    let mut child = start(project, 3 - before);
+    // Half of them anywhere, and half about the moment of the swap, which is short.
+    if round.is_multiple_of(2) {
+        std::thread::sleep(draws.below(whole));
+    } else {
+        until_it_replaces(&mut child);
+        std::thread::sleep(draws.below(whole / 10));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let found = project.mark().unwrap();
+    assert!(found == before || found == 3 - before, "kill {round}");
+    (before, found)
+}
+
 #[test]
 fn killed_at_a_hundred_moments_no_set_is_ever_mixed() {
     let project = Project::new();
@@ -42,20 +60,7 @@ fn killed_at_a_hundred_moments_no_set_is_ever_mixed() {
     let whole = started.elapsed();
     let mut draws = Draws(1);
     for round in 0..100 {
-        let before = project.mark().unwrap();
-        let after = 3 - before;
-        let mut child = start(&project, after);
-        // Half of them anywhere, and half about the moment of the swap, which is short.
-        if round % 2 == 0 {
-            std::thread::sleep(draws.below(whole));
-        } else {
-            until_it_replaces(&mut child);
-            std::thread::sleep(draws.below(whole / 10));
-        }
-        child.kill().unwrap();
-        child.wait().unwrap();
-        let found = project.mark().unwrap();
-        assert!(found == before || found == after);
+        kill_once(&project, round, &mut draws, whole);
     }
     // The next one copes with whatever is left.
     let mark = 3 - project.mark().unwrap();
@@ -92,19 +97,7 @@ fn kill_campaign() {
     let mut draws = Draws(seed);
     let (mut old, mut new, mut told_of, mut twice) = (0, 0, 0, 0);
     for round in 0..kills {
-        let before = project.mark().unwrap();
-        let after = 3 - before;
-        let mut child = start(&project, after);
-        if round % 2 == 0 {
-            std::thread::sleep(draws.below(whole));
-        } else {
-            until_it_replaces(&mut child);
-            std::thread::sleep(draws.below(whole / 10));
-        }
-        child.kill().unwrap();
-        child.wait().unwrap();
-        let found = project.mark().unwrap();
-        assert!(found == before || found == after, "kill {round}");
+        let (before, found) = kill_once(&project, round, &mut draws, whole);
         *(if found == before { &mut old } else { &mut new }) += 1;
 
         let mut command = project.command(&["regenerate-fixtures", "--yes", "--force"]);
