@@ -8,7 +8,7 @@ use walkdir::WalkDir;
 
 use crate::project::{Project, Ran, faulty};
 
-/// A project with a built suite and a copy of both, in which the spec's port is another one.
+/// A project with a built suite, and a copy of both whose spec names a different port.
 struct Copied {
     original: Project,
     copy: tempfile::TempDir,

@@ -76,7 +76,7 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
 /// Specs that were not run and are written out before the rest is counted.
 const SHOWN: usize = 4;
 
-/// What is told of a run, and whether all of it is green.
+/// The report on a run, and whether all of it is green.
 struct Diagnosed {
     text: String,
     is_green: bool,

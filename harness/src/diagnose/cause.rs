@@ -1,4 +1,4 @@
-//! What is told of a failing tensor: explanations, each with what it leaves unexplained, or facts.
+//! What diagnosis reports about a failing tensor: causes, each with its residual, or facts.
 
 use serde::{Deserialize, Serialize};
 

@@ -20,7 +20,7 @@ use crate::tensor::{Tensor, TensorFile, is_lfs_pointer};
 
 /// The name of the file that lists all others.
 pub(crate) const MANIFEST: &str = "manifest.json";
-/// How a file differs that is another one than was verified.
+/// How a file differs from the one that was verified.
 const NOT_VERIFIED: &str = "another file is in place of the one that was verified";
 /// A longer manifest would be one of a hundred thousand tensors.
 const MAX_MANIFEST: u64 = 64 << 20;

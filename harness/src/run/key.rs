@@ -16,7 +16,7 @@ pub(crate) struct RunName {
     pub(super) key: String,
     /// Processes with the same owner take part in one run.
     pub(super) owner: String,
-    /// The process that stands for the owner, if it is another one than this.
+    /// The process that stands for the owner, unless it is this process.
     pub(super) process: Option<Process>,
     pub(super) join: Join,
     /// Whether a person chose the name.
@@ -118,7 +118,7 @@ pub(crate) fn attempt() -> u32 {
     variable("NEXTEST_ATTEMPT").and_then(|attempt| attempt.parse().ok()).unwrap_or(1)
 }
 
-/// The test binary as it was built: after another build it is another one.
+/// Identifies the test binary; each build has its own.
 fn program() -> Option<(u64, i64, i64)> {
     let metadata = std::env::current_exe().and_then(std::fs::metadata).ok()?;
     Some((metadata.size(), metadata.mtime(), metadata.mtime_nsec()))

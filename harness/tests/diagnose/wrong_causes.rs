@@ -72,7 +72,7 @@ fn a_mask_the_other_way_round(#[values(Float32, Bfloat16)] dtype: Dtype) {
 
 #[test]
 fn one_wrong_element_is_no_permutation() {
-    // The wrong element is another one of the golden's.
+    // The wrong element holds the value of another element of the golden.
     let golden = [1.5, -0.25, 3.0, 0.75, 2.0];
     let case = Case::new(Float32, &[5], &golden);
     case.shows(&[1.5, -0.25, 3.0, 0.75, -0.25], "part_agrees", &["1 of 5 elements differs, at [4]"]);

@@ -77,7 +77,7 @@ fn told(loosened: Loosened, port: &[&str]) -> Finding {
     }
 }
 
-/// Whether a file is another one than at a commit, or there only now or only then.
+/// Whether a file changed since a commit, was added or was removed.
 fn is_changed(git: &Git, commit: &str, path: &Path) -> bool {
     let folder = path.parent().and_then(|folder| git.inside(folder));
     let (Some(folder), Some(name)) = (folder, path.file_name()) else { return false };

@@ -25,7 +25,7 @@ pub(super) struct Branch<'a> {
     pub(super) folder: &'a str,
     /// Which changes are of port code.
     pub(super) is_port: &'a dyn Fn(&Change) -> bool,
-    /// Whether the lock of the references' environments is another one.
+    /// Whether the lock of the references' environments changed.
     pub(super) lock_changed: bool,
 }
 
