@@ -1,4 +1,4 @@
-"""Writes golden tensors that say where they came from and how exact they are, for mlx-parity."""
+"""Exports golden tensors for mlx-parity, with their provenance and their precision."""
 
 from .finish import Refused
 from .floor import Floor

@@ -1,10 +1,11 @@
-"""What one run of a reference collects: goldens under their names, and what is seen on the way."""
+"""One run of a reference: the goldens it records, and the facts the lint and the manifest need."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Literal
+from typing import Any, Literal
 
 from .draws import states
 from .executed import Executed
@@ -17,17 +18,17 @@ from .provenance import Sources
 from .settings import Settings
 from .values import Value, framework_of, hand_back, host
 
-# As it is; in float64; with other random draws; and once more, or with one input changed.
+# The unchanged run, the float64 run, the run with other random draws, and a repeat, which may change one input.
 Kind = Literal["native", "truth", "again", "repeat"]
 
 
 class Stopped(BaseException):
-    """Raised by the recorder to end a reference early, once the tensor that was asked for is saved."""
+    """Raised by the recorder to end a reference early, after the requested tensor is saved."""
 
 
 @dataclass
 class Golden:
-    """A golden of the set, and what is known about it."""
+    """One golden of the set, with its floor, its spread and its place in the source."""
 
     name: str
     value: Value
@@ -38,15 +39,15 @@ class Golden:
 
 
 class Collector:
-    """One run: the first decides which goldens there are and what they are called, all others follow it."""
+    """One run. The first run decides which goldens exist and names them; later runs reuse those names."""
 
     out_dir: Path
     script: Path
     settings: Settings
     reference: dict[str, Any]
 
-    def _start(self, kind: Kind, pins: Pins, first: "Collector | None") -> None:
-        """Sets up what belongs to one run."""
+    def _start(self, kind: Kind, pins: Pins, first: Collector | None) -> None:
+        """Resets the state of one run. Runs after the first share its lint, sources and names."""
         self.kind: Kind = kind
         self.pins = pins
         self.lint: Lint = first.lint if first else Lint()
@@ -76,24 +77,25 @@ class Collector:
 
     @property
     def is_float64(self) -> bool:
-        """Whether this is the float64 run that floors are measured by. Few references need to know."""
+        """Whether this is the float64 run, which measures the floors. Few references need to know."""
         return self.kind == "truth"
 
     def full(self, name: str) -> str:
-        """A name inside the open scopes."""
+        """Returns the name with the open scopes in front."""
         return ".".join([*self._scopes, name])
 
     def capture(self, point: str, name: str, tensor: Any, place: str | None, *, sweeping: bool) -> Golden | None:
-        """Records the golden of a point. Which name it gets is decided in the first run, and kept in all others.
+        """Records the golden of a point and returns it; none if nothing was recorded.
 
-        A sweeping hook leaves out what was recorded before: a container that hands on what its last layer gave.
+        The first run chooses the name, and later runs look it up. A sweeping hook skips a tensor whose bytes were
+        recorded before, such as the output of a container, which is the output of its last layer.
         """
         attempt = self._attempts.get(point, 0)
         self._attempts[point] = attempt + 1
         if self._first is not None:
             final = self._decided.get((point, attempt))
             if final is not None and place != self._first.goldens[final].place:
-                # Another line has come by the same name, so this is not what the golden was.
+                # Another source line reached this name, so this tensor is not the counterpart of the golden.
                 return None
             if final is not None and self.meets is not None:
                 self.meets(final, self._host(tensor, f"golden `{final}`"))
@@ -114,7 +116,7 @@ class Collector:
         self.taps[name] = hit + 1
         final = f"{name}@{hit}" if hit else name
         if final in self.goldens:
-            raise ValueError(f"golden `{final}` was saved before")
+            raise ValueError(f"golden `{final}` is saved twice; give the second one another name")
         golden = self.goldens[final] = Golden(final, value, place)
         self._by_bytes.setdefault(bytes_key, golden)
         self._decided[point, attempt] = final
@@ -122,16 +124,19 @@ class Collector:
         return golden
 
     def _settle_draws(self, golden: str | None = None) -> None:
-        """In a recorder that is used by itself: what was drawn must be saved as an input or a weight before a golden is.
+        """Reports random draws that were not saved as an input or a weight before this golden.
 
-        A reference that is run as a function is told more surely, by a run with other draws.
+        Only a recorder used without `run` needs this check. `run` repeats the reference with other draws instead,
+        which is more reliable.
         """
         if self._states is None:
             return
         before, self._states = self._states, states()
         drawn = [name for name, state in self._states.items() if name in before and before[name] != state]
         if golden is not None and drawn:
-            message = f"`{drawn[0]}` was drawn from before golden `{golden}` was saved, and no input or weight came of it"
+            message = (
+                f"the reference drew from `{drawn[0]}` before golden `{golden}` and saved no input or weight since"
+            )
             self.lint.add("unexported-draw", golden, message)
 
     def _host(self, tensor: Any, what: str) -> Value:
@@ -147,12 +152,12 @@ class Collector:
 
     def _hand(self, name: str, value: Value, like: Any) -> Any:
         given = hand_back(value.widened() if self.is_float64 and value.is_inexact else value, like)
-        # Kept alive with its identity, so that whoever uses it can be seen to.
+        # The reference keeps the object alive, so its `id` stays unique and `used` can recognise it.
         self.handed[id(given)] = (name, given)
         return given
 
     def used(self, thing: Any) -> None:
-        """Notes that an operation was given this object."""
+        """Notes that an operation received this object."""
         found = self.handed.get(id(thing))
         if found is not None:
             self.consumed.add(found[0])

@@ -1,11 +1,12 @@
-"""Random draws: made the same in every run, or other ones on purpose, to see whether goldens depend on them."""
+"""Random draws: the same in every run, or different on purpose, to find goldens that depend on them."""
 
 from __future__ import annotations
 
 import random
 import sys
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ _OTHER = 0x9E3779B9
 
 
 def seed_all(seed: int) -> None:
-    """Seeds the global generators of Python, NumPy, and of torch and MLX where they are imported."""
+    """Seeds the global generators of Python and NumPy, and those of torch and MLX if they are imported."""
     random.seed(seed)
     np.random.seed(seed % 2**32)
     if "torch" in sys.modules:
@@ -24,9 +25,9 @@ def seed_all(seed: int) -> None:
 
 @contextmanager
 def other_draws() -> Iterator[None]:
-    """Has every generator draw something else, also those that a script seeds itself.
+    """Makes every generator draw other numbers inside the block, including generators that a script seeds itself.
 
-    torch generators that are passed to an operation are replaced by the side that watches torch.
+    `torch_side` replaces torch generators that are passed to an operation.
     """
 
     def shifted(make: Any) -> Any:
@@ -59,9 +60,12 @@ _NUMPY_SEED, _RANDOM_STATE, _PYTHON_RANDOM = np.random.seed, np.random.RandomSta
 
 
 def states() -> dict[str, Any]:
-    """The states of the global generators, to tell whether one was drawn from."""
+    """Returns the states of the global generators. A state that changes shows a draw."""
     legacy = np.random.get_state(legacy=False)
-    found: dict[str, Any] = {"random": random.getstate(), "numpy.random": (legacy["state"]["key"].tobytes(), legacy["state"]["pos"])}
+    found: dict[str, Any] = {
+        "random": random.getstate(),
+        "numpy.random": (legacy["state"]["key"].tobytes(), legacy["state"]["pos"]),
+    }
     if "torch" in sys.modules:
         found["torch"] = sys.modules["torch"].random.get_rng_state().numpy().tobytes()
     if "mlx.core" in sys.modules:
@@ -71,8 +75,8 @@ def states() -> dict[str, Any]:
 
 @contextmanager
 def numpy_in_float64() -> Iterator[None]:
-    """Has NumPy's narrow float types mean float64 where code names them, as a float64 run of a reference needs it."""
-    wide = {"float32": np.float64, "float16": np.float64, "single": np.float64, "half": np.float64}
+    """Makes NumPy's names of narrow float types, such as `np.float32`, mean float64 inside the block."""
+    wide: dict[str, type] = {"float32": np.float64, "float16": np.float64, "single": np.float64, "half": np.float64}
     wide |= {"complex64": np.complex128, "csingle": np.complex128}
     with ExitStack() as stack:
         for name, value in wide.items():

@@ -1,16 +1,20 @@
-"""Tensor files: npy, npz and safetensors, written so that the same tensors always give the same bytes."""
+"""Tensor files: npy, npz and safetensors. The same tensors always give the same bytes."""
 
 from __future__ import annotations
 
 import io
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any
 
 import numpy as np
-from safetensors import TensorSpec, deserialize, serialize  # type: ignore[attr-defined,unused-ignore]
+from safetensors import TensorSpec, deserialize, serialize
 
 from .values import STORED, Value
+
+# Untyped before NumPy 2.3.
+_NPY: Any = np.lib.format
 
 FORMATS = ("safetensors", "npz", "npy")
 
@@ -26,7 +30,7 @@ _SAFETENSORS = {
 
 
 def write(path: Path, tensors: Mapping[str, Value]) -> None:
-    """Writes one file, in the format that its name ends in; an npy file holds one tensor."""
+    """Writes one file in the format of its suffix. An npy file holds exactly one tensor."""
     if path.suffix == ".safetensors":
         data = _safetensors(tensors)
     elif path.suffix == ".npz":
@@ -39,26 +43,30 @@ def write(path: Path, tensors: Mapping[str, Value]) -> None:
 
 
 def read(path: Path) -> dict[str, Value]:
-    """The tensors of a file by their names; that of an npy file has an empty one."""
+    """Returns the tensors of a file by name. The tensor of an npy file has the empty name."""
     if path.suffix == ".safetensors":
         found = {}
-        parts: Any = deserialize(path.read_bytes())  # type: ignore[no-untyped-call,unused-ignore]
+        parts: Any = deserialize(path.read_bytes())  # type: ignore[no-untyped-call]
         for name, part in parts:
             dtype = _SAFETENSORS.get(part["dtype"])
             if dtype is None:
-                raise ValueError(f"`{path}` holds {part['dtype']} in `{name}`, which fixtures cannot hold")
+                raise ValueError(
+                    f"`{path}` holds {part['dtype']} in `{name}`, expected one of {', '.join(_SAFETENSORS)}"
+                )
             bits = np.frombuffer(bytes(part["data"]), dtype=STORED[dtype]).reshape(part["shape"])
             found[name] = Value(dtype, bits)
         return found
     if path.suffix == ".npz":
         with zipfile.ZipFile(path) as archive:
-            return {name.removesuffix(".npy"): _read_npy(archive.read(name)) for name in archive.namelist()}
-    return {"": _read_npy(path.read_bytes())}
+            return {name.removesuffix(".npy"): _read_npy(path, archive.read(name)) for name in archive.namelist()}
+    return {"": _read_npy(path, path.read_bytes())}
 
 
 def _safetensors(tensors: Mapping[str, Value]) -> bytes:
     parts = {
-        name: TensorSpec(dtype=value.dtype, shape=list(value.shape), data_ptr=value.bits.ctypes.data, data_len=value.bits.nbytes)
+        name: TensorSpec(
+            dtype=value.dtype, shape=list(value.shape), data_ptr=value.bits.ctypes.data, data_len=value.bits.nbytes
+        )
         for name, value in tensors.items()
     }
     return bytes(serialize(parts))
@@ -68,7 +76,7 @@ def _npz(tensors: Mapping[str, Value]) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
         for name, value in tensors.items():
-            # `np.savez` would write the time into every member.
+            # `np.savez` writes the current time into every member.
             member = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
             archive.writestr(member, _npy(value))
     return out.getvalue()
@@ -76,20 +84,20 @@ def _npz(tensors: Mapping[str, Value]) -> bytes:
 
 def _npy(value: Value) -> bytes:
     out = io.BytesIO()
-    # bfloat16 has no name in this format; `<V2` is what MLX and ml_dtypes write for it.
-    descr = "<V2" if value.dtype == "bfloat16" else np.lib.format.dtype_to_descr(value.bits.dtype)
-    np.lib.format.write_array_header_1_0(out, {"descr": descr, "fortran_order": False, "shape": value.shape})
+    # The format has no name for bfloat16. MLX and ml_dtypes write `<V2`.
+    descr = "<V2" if value.dtype == "bfloat16" else _NPY.dtype_to_descr(value.bits.dtype)
+    _NPY.write_array_header_1_0(out, {"descr": descr, "fortran_order": False, "shape": value.shape})
     return bytes(out.getvalue() + value.bits.tobytes())
 
 
-def _read_npy(data: bytes) -> Value:
+def _read_npy(path: Path, data: bytes) -> Value:
     stream = io.BytesIO(data)
-    version = np.lib.format.read_magic(stream)
-    reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    version = _NPY.read_magic(stream)
+    reader = _NPY.read_array_header_1_0 if version == (1, 0) else _NPY.read_array_header_2_0
     shape, fortran, dtype = reader(stream)
     name = "bfloat16" if dtype == np.dtype("V2") else dtype.name
     if name not in STORED:
-        raise ValueError(f"an npy file holds {name}, which fixtures cannot hold")
+        raise ValueError(f"`{path}` holds {name}, expected one of {', '.join(STORED)}")
     stored = dtype.newbyteorder("<") if name != "bfloat16" else np.dtype("<u2")
     raw = np.frombuffer(data[stream.tell() :], dtype=dtype if name != "bfloat16" else stored)
     array = raw.reshape(shape, order="F" if fortran else "C")

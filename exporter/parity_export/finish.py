@@ -1,4 +1,4 @@
-"""The end of an export: the lint's last words, the manifest, the report, and the folder that takes the old one's place."""
+"""The end of an export: the final lint, the report, the manifest, and the exchange of the old set for the new one."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import sys
 from typing import Any
 
 from . import files
+from .collector import Golden
 from .folder import MANIFEST, replacing
 from .lint import look_at_hits, look_at_values
 from .manifest import FORMAT, made_by_key
 from .pins import sharded
 from .provenance import facts
-from .collector import Golden
 from .recorder import Recorder
 from .values import STORED, Value
 
@@ -20,7 +20,7 @@ _STEMS = {"golden": "goldens", "input": "inputs", "weight": "weights"}
 
 
 class Refused(Exception):
-    """The lint found something that nobody accepted; the old set is untouched. `report` has everything."""
+    """The lint found something the script does not accept. The old set is untouched; `report` has the findings."""
 
     def __init__(self, report: dict[str, Any]):
         self.report = report
@@ -28,7 +28,7 @@ class Refused(Exception):
 
 
 def finish(recorder: Recorder, passes: list[str]) -> dict[str, Any]:
-    """Lints, writes the report, and replaces the set unless a finding forbids it; the report comes back."""
+    """Lints, writes the report, replaces the set unless a finding forbids it, and returns the report."""
     look(recorder)
     report = _report(recorder, passes)
     refused = bool(recorder.lint.refused) and recorder.settings.refuse
@@ -45,7 +45,7 @@ def finish(recorder: Recorder, passes: list[str]) -> dict[str, Any]:
 
 
 def look(recorder: Recorder) -> None:
-    """Everything that the lint can tell once a reference has run."""
+    """Runs the checks that need a finished reference."""
     lint, expected = recorder.lint, recorder.settings.expected
     goldens = {name: golden.value for name, golden in recorder.goldens.items()}
     look_at_values(lint, "input", {name: pin.value for name, pin in recorder.pins.inputs.items()})
@@ -54,32 +54,32 @@ def look(recorder: Recorder) -> None:
     look_at_hits(lint, recorder.taps, recorder.expected_hits, expected.goldens)
     for name, value in goldens.items():
         if value.dtype not in STORED:
-            lint.add("dtype", name, f"golden `{name}` is {value.dtype}, which fixtures cannot hold")
+            lint.add("dtype", name, f"golden `{name}` is {value.dtype}, fixtures hold {', '.join(STORED)}")
     for name, dtype in expected.goldens.items():
         if name not in goldens:
-            lint.add("missing", name, f"the spec declares `{name}`, which the reference did not record")
+            lint.add("missing", name, f"the spec declares golden `{name}`, but the reference does not record it")
         elif dtype is not None and goldens[name].dtype != dtype:
-            lint.add("dtype", name, f"golden `{name}` is {goldens[name].dtype}, the spec declares {dtype}")
+            lint.add("dtype", name, f"golden `{name}` is {goldens[name].dtype}, but the spec declares {dtype}")
     for name in expected.inputs:
         if name not in recorder.pins.inputs:
-            lint.add("missing", name, f"the spec has the input `{name}`, which the reference did not save", "input")
+            lint.add("missing", name, f"the spec declares input `{name}`, but the reference does not save it", "input")
     if not goldens:
-        lint.add("missing", "*", "the reference recorded no golden")
+        lint.add("missing", "*", "the reference records no golden")
     lint.close()
 
 
 def words(report: dict[str, Any]) -> str:
-    """The report for people: findings, then one line with what there is."""
+    """Returns the report as text: the findings, the notes, then one line of counts."""
     lines = []
     for finding in report["findings"]:
         mark = f"accepted ({finding['accepted']})" if finding["accepted"] else "finding"
         lines.append(f"{mark}: {finding['kind']}: {finding['message']}")
         if not finding["accepted"]:
-            lines.append(f"  next: {finding['advice']}, or accept it with `rec.accept(\"{finding['kind']}\", …, why=…)`")
+            lines.append(f'  next: {finding["advice"]}, or accept it with `rec.accept("{finding["kind"]}", …, why=…)`')
     lines += [f"note: {note}" for note in report["notes"]]
     counts = report["counts"]
-    told = [_count(counts[f"{word}s"], word) for word in ("golden", "input", "weight")]
-    lines.append(f"{', '.join(told)}; {_count(counts['floors'], 'floor')}; {counts['reused']} used again")
+    made = [_count(counts[f"{word}s"], word) for word in ("golden", "input", "weight")]
+    lines.append(f"{', '.join(made)}; {_count(counts['floors'], 'floor')}; {counts['reused']} reused")
     return "\n".join(lines)
 
 
@@ -91,15 +91,17 @@ def _report(recorder: Recorder, passes: list[str]) -> dict[str, Any]:
     pins, goldens = recorder.pins, recorder.goldens.values()
     notes = list(pins.notes)
     if recorder.skipped:
-        shown = ", ".join(f"`{name}` (as `{twin}`)" for name, twin in list(recorder.skipped.items())[:5])
+        shown = ", ".join(f"`{name}` (same as `{twin}`)" for name, twin in list(recorder.skipped.items())[:5])
         more = " …" if len(recorder.skipped) > 5 else ""
-        notes.append(f"{len(recorder.skipped)} points only pass a value on and were left out: {shown}{more}")
+        notes.append(f"skipped {_count(len(recorder.skipped), 'point')} with values recorded before: {shown}{more}")
     expected = recorder.settings.expected
     beyond = [name for name in recorder.goldens if expected.known and name not in expected.goldens]
     if beyond:
-        notes.append(f"{_count(len(beyond), 'golden')} that the spec does not declare, `{beyond[0]}` first")
+        notes.append(f"the spec does not declare {_count(len(beyond), 'golden')}, first `{beyond[0]}`")
     missing = sorted({golden.no_floor for golden in goldens if golden.no_floor is not None})
-    notes += [f"no floor for {_count(sum(golden.no_floor == why for golden in goldens), 'golden')}: {why}" for why in missing]
+    notes += [
+        f"no floor for {_count(sum(golden.no_floor == why for golden in goldens), 'golden')}: {why}" for why in missing
+    ]
     return {
         "format": 1,
         "out_dir": str(recorder.out_dir),
@@ -118,14 +120,16 @@ def _report(recorder: Recorder, passes: list[str]) -> dict[str, Any]:
 
 
 def write(recorder: Recorder, passes: list[str]) -> None:
-    """Writes the set aside and puts it in the place of the old one."""
+    """Writes the set beside the old one, then exchanges the two."""
     entries = _entries(recorder)
     held: dict[str, dict[str, Value]] = {}
     for entry, value in entries:
         held.setdefault(entry["file"], {})[entry["name"]] = value
     lowered = [file.lower() for file in held]
     if len(set(lowered)) != len(lowered):
-        raise ValueError("two tensors would have files whose names differ in case only, which some systems cannot hold")
+        raise ValueError(
+            "two tensor files have names that differ only in case, which some systems cannot hold; rename one tensor"
+        )
     text = manifest_text(manifest(recorder, passes, [entry for entry, _ in entries]))
     with replacing(recorder.out_dir, recorder.settings.root) as folder:
         for file, tensors in held.items():
@@ -135,14 +139,14 @@ def write(recorder: Recorder, passes: list[str]) -> None:
 
 
 def manifest_text(found: dict[str, Any]) -> str:
-    """The manifest as it is written, with each tensor on a line of its own, so that a change of one is one line of a diff."""
+    """Returns the text of a manifest. Each tensor has its own line, so a change of one tensor is one line of a diff."""
     lines = [json.dumps(entry, ensure_ascii=False, allow_nan=False) for entry in found["tensors"]]
     head = json.dumps({**found, "tensors": []}, indent=1, ensure_ascii=False, allow_nan=False)
     return head.removesuffix("[]\n}") + "[\n  " + ",\n  ".join(lines) + "\n ]\n}\n"
 
 
 def manifest(recorder: Recorder, passes: list[str], entries: list[dict[str, Any]]) -> dict[str, Any]:
-    """The manifest: what made the set, where, with what, and every tensor of it."""
+    """Returns the manifest: what made the set, in which environment, and an entry per tensor."""
     provenance: dict[str, Any] = facts(recorder.sources.packages)
     provenance["devices"] = sorted(recorder.devices - {""})
     provenance["dtypes"] = sorted({golden.value.dtype for golden in recorder.goldens.values()})
@@ -157,10 +161,16 @@ def manifest(recorder: Recorder, passes: list[str], entries: list[dict[str, Any]
     accepted = [finding for finding in recorder.lint.findings if finding.accepted]
     if accepted:
         provenance["accepted"] = [
-            {"kind": finding.kind, "role": finding.role, "name": finding.name, "why": finding.accepted} for finding in accepted
+            {"kind": finding.kind, "role": finding.role, "name": finding.name, "why": finding.accepted}
+            for finding in accepted
         ]
     key = made_by_key(recorder.canonical or recorder.reference, recorder.script.read_bytes())
-    return {"format": FORMAT, "made_by": {"key": key, **recorder.reference}, "provenance": provenance, "tensors": entries}
+    return {
+        "format": FORMAT,
+        "made_by": {"key": key, **recorder.reference},
+        "provenance": provenance,
+        "tensors": entries,
+    }
 
 
 def _entries(recorder: Recorder) -> list[tuple[dict[str, Any], Value]]:
@@ -189,18 +199,18 @@ def _entries(recorder: Recorder) -> list[tuple[dict[str, Any], Value]]:
             found.append((entry(role, name, pin.value, file), pin.value))
     for sequence, golden in enumerate(recorder.goldens.values()):
         made = entry("golden", golden.name, golden.value, None)
-        found.append((made | _told(golden, sequence), golden.value))
+        found.append((made | _measured(golden, sequence), golden.value))
     return found
 
 
-def _told(golden: Golden, sequence: int) -> dict[str, Any]:
-    told: dict[str, Any] = {"sequence": sequence}
+def _measured(golden: Golden, sequence: int) -> dict[str, Any]:
+    found: dict[str, Any] = {"sequence": sequence}
     if golden.floor is not None:
-        told["floor"] = golden.floor.json()
+        found["floor"] = golden.floor.json()
     elif golden.no_floor is not None:
-        told["no_floor"] = golden.no_floor
+        found["no_floor"] = golden.no_floor
     if golden.spread is not None:
-        told["spread"] = golden.spread.json()
+        found["spread"] = golden.spread.json()
     if golden.place is not None:
-        told["place"] = golden.place
-    return told
+        found["place"] = golden.place
+    return found

@@ -1,4 +1,4 @@
-"""How exact a golden is: its distance from the same computation in true float64."""
+"""The precision of a golden: its distance from the same computation in true float64."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import numpy as np
 
 from .values import Value, host
 
-# Masks hold values like float32's lowest; a distance between two of those says nothing.
+# Masks hold values such as the lowest float32. A distance between two of those has no meaning.
 LIMIT = 1e30
 
 
 @dataclass(frozen=True)
 class Floor:
-    """How far a golden is from the same computation in true float64."""
+    """Largest distance and root mean square distance of a golden from the same computation in true float64."""
 
     max: float
     rms: float
 
     @classmethod
-    def between(cls, golden: Any, truth: Any) -> "Floor":
-        """The floor of `golden`, over the elements of both that are finite and below 1e30."""
+    def between(cls, golden: Any, truth: Any) -> Floor:
+        """Returns the floor of `golden`, over the elements where both tensors are below 1e30 in magnitude."""
         expected, exact = host(golden, "golden"), host(truth, "truth")
         if exact.dtype not in ("float64", "complex128") or expected.shape != exact.shape:
             raise ValueError(
@@ -36,7 +36,7 @@ class Floor:
 
 
 def distance(left: Value, right: Value) -> Floor:
-    """The largest distance and the root mean square of all, over the elements of both that are finite and below 1e30."""
+    """Returns the largest and the root mean square distance, over elements where both are below 1e30 in magnitude."""
     a, b = left.wide(), right.wide()
     with np.errstate(all="ignore"):
         usable = (np.abs(a) < LIMIT) & (np.abs(b) < LIMIT)
@@ -46,13 +46,13 @@ def distance(left: Value, right: Value) -> Floor:
     largest = float(error.max())
     if largest == 0.0:
         return Floor(0.0, 0.0)
-    # Scaled, so that squares of tiny distances do not vanish; at most the largest, which rounding could exceed.
+    # Scaling keeps the squares of tiny distances from vanishing. Rounding could lift the result above the largest.
     rms = largest * float(np.sqrt(np.mean((error / largest) ** 2)))
     return Floor(largest, min(rms, largest))
 
 
 def is_rounded(truth: Value) -> bool:
-    """Whether every element of a float64 tensor is a float32, which a float64 computation hardly ever gives."""
+    """Whether every element of a float64 tensor fits a float32, which a float64 computation hardly ever gives."""
     wide = truth.wide()
     if truth.dtype not in ("float64", "complex128") or wide.size < 16:
         return False

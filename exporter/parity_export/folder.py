@@ -1,4 +1,4 @@
-"""Replacing a fixture folder: whoever looks, at any moment, finds the old set or the new one, whole."""
+"""Replaces a fixture folder. At every moment the folder holds the complete old set or the complete new one."""
 
 from __future__ import annotations
 
@@ -8,70 +8,75 @@ import json
 import os
 import shutil
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
-from typing import Any, Iterator
-
-from .names import near
+from typing import Any
 
 MANIFEST = "manifest.json"
 
 
 class FolderError(OSError):
-    """A folder that a set cannot be written to, or read from."""
+    """A set cannot be written to a folder, or read from it."""
 
 
 def check_target(target: Path, root: Path | None) -> None:
-    """Raises FolderError unless `target` may be replaced by a set: it is none of ours, or would be lost by it."""
+    """Raises FolderError if `target` is not a set, lies outside `root`, or holds files that a new set would delete."""
     if target.is_symlink():
-        raise FolderError(f"`{target}` is a symbolic link, and nothing is written through one")
+        raise FolderError(f"`{target}` is a symbolic link, expected a folder; name the folder itself")
     if root is not None:
-        # Links above the root are the user's own affair; below it they could lead anywhere.
+        # The user chose the links above the root. A link below the root could lead anywhere.
         real, below = root.resolve(), target.resolve()
         if real == below or real not in below.parents:
-            raise FolderError(f"`{target}` is not below the fixture root `{root}`")
+            raise FolderError(f"`{target}` is not below the fixture root `{root}`; choose a folder inside it")
     if not target.exists():
         return
     if not target.is_dir():
-        raise FolderError(f"`{target}` is a file, expected a folder")
+        raise FolderError(f"`{target}` is a file, expected a folder; move it away or choose another name")
     nested = sorted(path.parent for path in target.glob("*/**/" + MANIFEST))
     if nested:
-        raise FolderError(f"`{target}` has another set inside it, `{nested[0]}`, and would take it along")
-    inside = [path for path in sorted(target.rglob("*")) if path.is_symlink() or not path.is_dir() or not any(path.iterdir())]
+        raise FolderError(
+            f"`{target}` has another set inside it, `{nested[0]}`, which would be lost; move it away first"
+        )
+    inside = [
+        path for path in sorted(target.rglob("*")) if path.is_symlink() or not path.is_dir() or not any(path.iterdir())
+    ]
     inside = [path for path in inside if not _is_carried(path, target)]
     if not inside:
         return
     try:
         listed = _own_files(target)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise FolderError(f"`{target}` is not empty and has no readable {MANIFEST}: it is not replaced") from error
+        raise FolderError(
+            f"`{target}` is not empty and has no readable {MANIFEST}; only a set is replaced, so choose another folder"
+        ) from error
     for path in inside:
         if path.relative_to(target).as_posix() not in listed:
-            raise FolderError(f"`{path}` is not part of the set and would be lost: move it away first")
+            raise FolderError(f"`{path}` is not part of the set and would be lost; move it away first")
         if path.is_symlink():
-            raise FolderError(f"`{path}` is a symbolic link, and nothing is written through one")
+            raise FolderError(f"`{path}` is a symbolic link, expected a file of the set; move it away first")
 
 
 def _own_files(folder: Path) -> set[str]:
-    """The files of a set, as its manifest names them, and the manifest."""
+    """Returns the files that the manifest of a set lists, and the manifest itself."""
     return {str(entry["file"]) for entry in _manifest(folder)["tensors"]} | {MANIFEST}
 
 
 def _is_carried(path: Path, folder: Path) -> bool:
-    """Whether a file is a hidden one beside the manifest, such as `.gitattributes`, which the next set gets too."""
+    """Whether a file is hidden and beside the manifest, such as `.gitattributes`. The new set receives a copy."""
     return path.parent == folder and path.name.startswith(".") and path.is_file() and not path.is_symlink()
 
 
 @contextmanager
 def replacing(target: Path, root: Path | None = None) -> Iterator[Path]:
-    """An empty folder beside `target`, which takes its place when the block ends without an error."""
+    """Yields an empty folder beside `target`. It replaces `target` when the block ends without an error."""
     check_target(target, root)
     target.parent.mkdir(parents=True, exist_ok=True)
     restore(target)
     aside = target.with_name(f".{target.name}.new-{os.getpid()}")
     aside.mkdir()
-    # Held as long as this process lives, so that others can tell a folder in use from one left behind.
+    # The lock lives as long as this process, so other runs can tell a folder in use from an abandoned one.
     holds = [_lock(aside)]
     try:
         yield aside
@@ -87,7 +92,7 @@ def replacing(target: Path, root: Path | None = None) -> Iterator[Path]:
         if old is not None:
             _remove_set(old, target)
     finally:
-        # After the swap nothing has this name: the old set goes file by file, or waits for `restore`.
+        # After the swap nothing has this name: the old set is removed file by file, or by the next `restore`.
         shutil.rmtree(aside, ignore_errors=True)
         for hold in holds:
             if hold is not None:
@@ -95,10 +100,10 @@ def replacing(target: Path, root: Path | None = None) -> Iterator[Path]:
 
 
 def restore(target: Path) -> None:
-    """Puts right what a run that was killed left beside `target`. Folders that a live run holds are left alone.
+    """Cleans up what a killed run left beside `target`, and restores `target` if it is missing.
 
-    `.NAME.new-PID` is an unfinished new set, which is removed whole. `.NAME.old-PID` may be a set that was replaced, with
-    files of others in it, so only the files of the set are removed.
+    Folders that a live run has locked stay. `.NAME.new-PID` is an unfinished set and is removed whole. `.NAME.old-PID`
+    may be a replaced set that also holds the user's files, so only the files of the set are removed.
     """
     for left in sorted(target.parent.glob(f".{target.name}.old-*")):
         if not target.exists():
@@ -118,15 +123,15 @@ def restore(target: Path) -> None:
 
 
 def _remove_set(old: Path, target: Path) -> None:
-    """Removes the files of a set that was replaced. What appeared in its folder since it was checked is kept beside it."""
+    """Removes the files of a replaced set. Files that appeared in its folder after the check stay, beside `target`."""
     try:
         listed = _own_files(old)
     except (OSError, ValueError, KeyError, TypeError):
         listed = set()
-    # Only files found in the folder are removed: a name in the manifest, such as `../x` or `/x`, may lead elsewhere.
+    # Only files found in the folder are removed. A manifest could name `../x` or `/x`, outside the folder.
     files = [path for path in sorted(old.rglob("*")) if path.is_symlink() or not path.is_dir()]
     own = [path for path in files if path.relative_to(old).as_posix() in listed or _is_copied(path, old, target)]
-    # The manifest goes last: it says what may go if we are killed meanwhile.
+    # The manifest goes last: if this process is killed, the next one needs the list of files.
     for path in sorted(own, key=lambda path: path == old / MANIFEST):
         path.unlink(missing_ok=True)
     for path in sorted(old.rglob("*"), reverse=True):
@@ -137,21 +142,21 @@ def _remove_set(old: Path, target: Path) -> None:
         return
     kept = next(path for n in count(1) if not (path := target.with_name(f"{target.name}.kept-{n}")).exists())
     old.rename(kept)
-    print(f"note: files that are not part of the set appeared in `{target}`; they are kept in `{kept}`", file=sys.stderr)
+    print(f"note: files that are not part of the set appeared in `{target}`; kept in `{kept}`", file=sys.stderr)
 
 
 def _is_copied(path: Path, old: Path, target: Path) -> bool:
-    """Whether a file of the old folder is a hidden one that the new set has too, with the same bytes."""
+    """Whether a file of the old folder is hidden and the new set has a copy with the same bytes."""
     other = target / path.name
     return _is_carried(path, old) and other.is_file() and path.read_bytes() == other.read_bytes()
 
 
 def _swap(new: Path, target: Path) -> Path | None:
-    """Puts `new` in the place of `target`, in one step where the system has one; where the old one is then."""
+    """Moves `new` to `target` and returns where the old set is now. One step where the system supports it."""
     if not target.exists():
         new.rename(target)
         return None
-    # Renamed before the exchange: whenever we die, the old set is never in a folder that `restore` removes whole.
+    # Renamed before the exchange, so a kill never leaves the old set in a folder that `restore` removes whole.
     old = target.with_name(f".{target.name}.old-{os.getpid()}")
     new.rename(old)
     try:
@@ -161,7 +166,7 @@ def _swap(new: Path, target: Path) -> Path | None:
         raise
     if exchanged:
         return old
-    # Without such a step there is a moment with no folder; `restore` mends it if we die just then.
+    # Two renames leave a moment without a folder. `restore` repairs that after a kill.
     old.rename(new)
     target.rename(old)
     try:
@@ -173,7 +178,7 @@ def _swap(new: Path, target: Path) -> Path | None:
 
 
 def _exchange(left: Path, right: Path) -> bool:
-    """Exchanges two folders in one step; whether the system could."""
+    """Exchanges two folders in one step. Returns false if the system does not support that."""
     libc = ctypes.CDLL(None, use_errno=True)
     if sys.platform == "linux" and hasattr(libc, "renameat2"):
         at_cwd, exchange = -100, 2
@@ -189,7 +194,7 @@ def _exchange(left: Path, right: Path) -> bool:
 
 
 def _lock(folder: Path) -> int | None:
-    """A handle that keeps others from locking the folder; none when somebody else has it."""
+    """Locks a folder and returns the handle; none if another process holds the lock."""
     try:
         import fcntl
 
@@ -205,7 +210,7 @@ def _lock(folder: Path) -> int | None:
 
 
 def _sync(path: Path) -> None:
-    """Has the disk hold what was written, so that a power cut after the swap finds whole files."""
+    """Flushes a file or folder to disk, so a power cut after the swap finds complete files."""
     if os.name != "posix":
         return
     handle = os.open(path, os.O_RDONLY)
@@ -221,15 +226,15 @@ def _sync(path: Path) -> None:
 def _manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     if not path.is_file() and path.exists():
-        raise ValueError("it is no regular file")
+        raise ValueError("it is not a regular file")
     found = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(found, dict):
-        raise ValueError("the manifest is no object")
+        raise ValueError("it is not a JSON object")
     return found
 
 
 class OldSet:
-    """A set that is there already, whose inputs and weights can be used again."""
+    """A committed set, whose inputs and weights can be reused."""
 
     def __init__(self, folder: Path):
         from . import files
@@ -242,24 +247,26 @@ class OldSet:
         except FileNotFoundError:
             self._entries = {}
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise FolderError(f"the set to use again, `{folder}`, has no readable {MANIFEST}: {error}") from error
+            raise FolderError(
+                f"the set to reuse, `{folder}`, has no readable {MANIFEST}: {error}; restore it, or make new inputs"
+            ) from error
 
     def get(self, role: str, name: str) -> Any:
-        """The tensor, or none when the set has none of that role and name. Its checksum must be right."""
+        """Returns the tensor of that role and name after checking its SHA-256; none if the set has no such tensor."""
         entry = self._entries.get((role, name))
         if entry is None:
             return None
         file = entry["file"]
         path = self._files / file
         if not path.resolve().is_relative_to(self._files.resolve()):
-            raise FolderError(f"`{path}` lies outside its set")
+            raise FolderError(f"`{path}` lies outside its set `{self._files}`; restore its {MANIFEST}")
         if file not in self._open:
             self._open[file] = self._read(path)
         key = "" if file.endswith(".npy") else entry.get("key", name)
         found = self._open[file].get(key)
         if found is None or found.sha256() != entry["sha256"]:
-            raise FolderError(f"{role} `{name}` in `{path}` is not what the manifest says: restore the file, or make new inputs")
+            raise FolderError(
+                f"{role} `{name}` in `{path}` does not match its SHA-256 in {MANIFEST}; "
+                "restore the file, or make new inputs"
+            )
         return found
-
-    def near(self, role: str, name: str) -> str:
-        return near(name, [known for kind, known in self._entries if kind == role])

@@ -1,18 +1,19 @@
-"""What a manifest is made of: its version, and the key of what made a set."""
+"""The version of the manifest format, and the key that identifies what made a set."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
+from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any, Mapping
+from typing import Any
 
 FORMAT = 1
 
 
 def canonical_json(value: Any) -> str:
-    """JSON with sorted keys and no white space, to the letter what the Rust side writes."""
+    """Returns JSON with sorted keys and no white space. The Rust side writes exactly the same text."""
     if isinstance(value, Mapping):
         items = (f"{json.dumps(key, ensure_ascii=False)}:{canonical_json(value[key])}" for key in sorted(value))
         return "{" + ",".join(items) + "}"
@@ -24,9 +25,9 @@ def canonical_json(value: Any) -> str:
 
 
 def canonical_float(value: float) -> str:
-    """The shortest digits that give the number back, one before the point, and their power of ten: `2.5e-10`."""
+    """Returns the shortest digits that read back as the number, one before the point, and a power of ten: `2.5e-10`."""
     if not math.isfinite(value):
-        raise ValueError(f"JSON has no number for {value}")
+        raise ValueError(f"JSON has no number for {value}; use finite parameters")
     sign, digits, exponent = Decimal(repr(value)).as_tuple()
     text = "".join(map(str, digits)).rstrip("0") or "0"
     power = 0 if text == "0" else len(digits) - 1 + int(exponent)
@@ -34,12 +35,12 @@ def canonical_float(value: float) -> str:
 
 
 def made_by_key(reference: str | Mapping[str, Any], script: bytes) -> str:
-    """The SHA-256 that tells whether a set still belongs to its spec: the reference block and the script's bytes.
+    """Returns the SHA-256 of the reference block and the script. A set is stale when this key changes.
 
-    A reference given as text is taken as canonical JSON already.
+    A reference given as text must be canonical JSON.
     """
     if not isinstance(reference, str):
-        # No parameters and an absent `params` are the same. How a script is run says nothing about what it computes.
+        # Empty `params` and no `params` are the same. `env` and `timeout` do not change what a script computes.
         reference = {
             key: value
             for key, value in reference.items()

@@ -1,19 +1,22 @@
-"""Operations in true float64 for MLX, whose CPU kernels take and give float64 but compute many of them in float32.
+"""MLX operations in true float64. MLX accepts and returns float64, but computes many operations in float32 inside.
 
-Those are computed by NumPy here. What is left to MLX is measured against NumPy once, on the MLX that is installed.
+NumPy computes those here. The remaining operations of the installed MLX are compared with NumPy once.
 """
 
 from __future__ import annotations
 
 import math
-from functools import lru_cache
-from typing import Any, Callable
+from collections.abc import Callable
+from functools import cache
+from typing import Any
 
 import mlx.core as mx
 import numpy as np
 
 _ARRAY: Any = mx.array
 _FLOAT64: Any = mx.float64
+# Before NumPy 2.3 its types allow a single axis only.
+_WINDOWS: Any = np.lib.stride_tricks.sliding_window_view
 
 
 def _np(array: Any) -> Any:
@@ -21,7 +24,9 @@ def _np(array: Any) -> Any:
 
 
 def _mx(array: Any) -> Any:
-    return _ARRAY(np.ascontiguousarray(array), dtype=_FLOAT64) if np.ndim(array) else _ARRAY(float(array), dtype=_FLOAT64)
+    return (
+        _ARRAY(np.ascontiguousarray(array), dtype=_FLOAT64) if np.ndim(array) else _ARRAY(float(array), dtype=_FLOAT64)
+    )
 
 
 def _elementwise(function: Callable[[Any], Any]) -> Callable[..., Any]:
@@ -62,7 +67,15 @@ def _layer_norm(x: Any, weight: Any, bias: Any, eps: float, *, stream: Any = Non
 
 
 def _rope(
-    a: Any, dims: int, *, traditional: bool, base: float | None, scale: float, offset: Any, freqs: Any = None, stream: Any = None
+    a: Any,
+    dims: int,
+    *,
+    traditional: bool,
+    base: float | None,
+    scale: float,
+    offset: Any,
+    freqs: Any = None,
+    stream: Any = None,
 ) -> Any:
     x = _np(a)
     half = dims // 2
@@ -99,15 +112,25 @@ def _attention(q: Any, k: Any, v: Any, *, scale: float, mask: Any = None, sinks:
 
 
 def _conv(spatial: int) -> Callable[..., Any]:
-    def exact(input: Any, weight: Any, /, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1, *, stream: Any = None) -> Any:
+    def exact(
+        input: Any,
+        weight: Any,
+        /,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        *,
+        stream: Any = None,
+    ) -> Any:
         x, w = _np(input), _np(weight)
         stride, padding, dilation = (
             (value,) * spatial if isinstance(value, int) else tuple(value) for value in (stride, padding, dilation)
         )
         x = np.pad(x, [(0, 0), *((side, side) for side in padding), (0, 0)])
         axes = tuple(range(1, spatial + 1))
-        reach = tuple((size - 1) * step + 1 for size, step in zip(w.shape[1:-1], dilation))
-        windows = np.lib.stride_tricks.sliding_window_view(x, reach, axis=axes)
+        reach = tuple((size - 1) * step + 1 for size, step in zip(w.shape[1:-1], dilation, strict=True))
+        windows = _WINDOWS(x, reach, axis=axes)
         every = (slice(None), *(slice(None, None, step) for step in stride), slice(None))
         windows = windows[every + tuple(slice(None, None, step) for step in dilation)]
         inner, outer = x.shape[-1] // groups, w.shape[0] // groups
@@ -122,11 +145,20 @@ def _conv(spatial: int) -> Callable[..., Any]:
 
 
 def _dequantize(
-    w: Any, /, scales: Any, biases: Any = None, group_size: int | None = 64, bits: int | None = 4, mode: str = "affine", **_: Any
+    w: Any,
+    /,
+    scales: Any,
+    biases: Any = None,
+    group_size: int | None = 64,
+    bits: int | None = 4,
+    mode: str = "affine",
+    **_: Any,
 ) -> Any:
     group_size, bits = group_size or 64, bits or 4
     if mode != "affine" or bits not in (2, 4, 8):
-        raise NotImplementedError(f"no float64 for {bits}-bit `{mode}` quantization")
+        raise NotImplementedError(
+            f"no float64 for {bits}-bit `{mode}` quantization, expected `affine` in 2, 4 or 8 bits"
+        )
     packed = _np(w)
     shifts = np.arange(0, 32, bits, dtype="uint32")
     values = ((packed[..., None] >> shifts) & np.uint32(2**bits - 1)).reshape(*packed.shape[:-1], -1).astype("float64")
@@ -135,9 +167,17 @@ def _dequantize(
 
 
 def _quantized_matmul(
-    x: Any, w: Any, /, scales: Any, biases: Any = None, transpose: bool = True, group_size: int | None = 64, bits: int | None = 4,
-    mode: str = "affine", **_: Any
-) -> Any:  # fmt: skip
+    x: Any,
+    w: Any,
+    /,
+    scales: Any,
+    biases: Any = None,
+    transpose: bool = True,
+    group_size: int | None = 64,
+    bits: int | None = 4,
+    mode: str = "affine",
+    **_: Any,
+) -> Any:
     full = _np(_dequantize(w, scales, biases, group_size, bits, mode))
     return _mx(_np(x) @ (np.swapaxes(full, -1, -2) if transpose else full))
 
@@ -147,7 +187,10 @@ def _sigmoid(x: Any) -> Any:
 
 
 REPLACED: dict[str, Callable[..., Any]] = {
-    **{name: _elementwise(getattr(np, name)) for name in "exp expm1 sin cos tan sinh cosh tanh log log2 log10 log1p sqrt".split()},
+    **{
+        name: _elementwise(getattr(np, name))
+        for name in "exp expm1 sin cos tan sinh cosh tanh log log2 log10 log1p sqrt".split()
+    },
     **{name: _elementwise(getattr(np, name)) for name in "arcsin arccos arctan arcsinh arccosh arctanh".split()},
     "rsqrt": _elementwise(lambda x: 1 / np.sqrt(x)),
     "sigmoid": _elementwise(_sigmoid),
@@ -164,9 +207,9 @@ REPLACED: dict[str, Callable[..., Any]] = {
 }
 
 
-@lru_cache(maxsize=None)
+@cache
 def exact_operations() -> frozenset[str]:
-    """The operations that the installed MLX itself computes in float64, within 1e-14 of NumPy."""
+    """Returns the operations that the installed MLX computes in float64: equal to NumPy within 1e-13."""
     draw = np.random.Generator(np.random.PCG64(0))
     a, b = draw.standard_normal((17, 17)), draw.standard_normal((17, 17))
     x, y = _mx(a), _mx(b)
@@ -205,7 +248,7 @@ def exact_operations() -> frozenset[str]:
     }
     exact = set()
     for name, trial in trials.items():
-        # Only the CPU has float64, also where it is not the default.
+        # Only the CPU supports float64, and the default device may be a GPU.
         with mx.stream(mx.cpu):
             found, truth = trial()
             found = np.array(found)

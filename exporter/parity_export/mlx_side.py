@@ -1,11 +1,12 @@
-"""MLX: modules and operations that are watched, parameters that are set, and runs in true float64."""
+"""The MLX side: watches modules and operations, sets parameters, and runs in true float64."""
 
 from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
 
@@ -21,35 +22,39 @@ _DTYPES |= {f"{sign}int{bits}": getattr(mx, f"{sign}int{bits}") for sign in ("u"
 _DTYPES["bool"] = mx.bool_
 _NARROW = ("float16", "bfloat16", "float32")
 
-_DUNDERS = """abs add floordiv getitem iadd imatmul imul ipow isub itruediv matmul mod mul neg pow radd rmul rpow rsub rtruediv
-setitem sub truediv""".split()
+_DUNDERS = """abs add floordiv getitem iadd imatmul imul ipow isub itruediv matmul mod mul neg pow radd rmul rpow rsub
+    rtruediv setitem sub truediv""".split()
 _NOT_WRAPPED = frozenset(
-    """array_equal async_eval broadcast_shapes can_cast checkpoint clear_cache clear_streams compile default_device default_stream
-    depends device_count device_info disable_compile enable_compile eval export_function export_to_dot exporter
-    from_dlpack get_active_memory get_cache_memory get_peak_memory get_printoptions grad import_function is_available isdtype
-    issubdtype jvp load new_stream new_thread_local_stream new_thread_unsafe_stream printoptions reset_peak_memory result_type
-    save save_gguf save_safetensors savez savez_compressed set_cache_limit set_default_device set_default_stream
-    set_memory_limit set_printoptions set_wired_limit stream synchronize value_and_grad vjp vmap item tolist at dtype
-    shape size ndim nbytes itemsize T""".split()
+    """array_equal async_eval broadcast_shapes can_cast checkpoint clear_cache clear_streams compile default_device
+    default_stream depends device_count device_info disable_compile enable_compile eval export_function
+    export_to_dot exporter from_dlpack get_active_memory get_cache_memory get_peak_memory get_printoptions grad
+    import_function is_available isdtype issubdtype jvp load new_stream new_thread_local_stream
+    new_thread_unsafe_stream printoptions reset_peak_memory result_type save save_gguf save_safetensors savez
+    savez_compressed set_cache_limit set_default_device set_default_stream set_memory_limit set_printoptions
+    set_wired_limit stream synchronize value_and_grad vjp vmap item tolist at dtype shape size ndim nbytes itemsize
+    T""".split()
 )
 
 
 def dtype(name: str) -> Any:
+    """Returns MLX's dtype of that name, even while a float64 run replaces `mx.float32` and others."""
     return _DTYPES[name]
 
 
 def module_names(model: Any) -> list[str]:
+    """Returns the qualified names of all modules; the model itself is `root`."""
     return [name or "root" for name, _ in model.named_modules()]
 
 
 def tensors_of(model: Any) -> dict[str, Any]:
+    """Returns the parameters by name."""
     from mlx.utils import tree_flatten
 
     return dict(tree_flatten(model.parameters()))
 
 
 def load_into(model: Any, tensors: Mapping[str, Any], is_float64: bool) -> Any:
-    """Sets the parameters in place; in a float64 run they are float64 already."""
+    """Sets the parameters in place and returns the model. In a float64 run `tensors` are float64 already."""
     from mlx.utils import tree_unflatten
 
     model.update(tree_unflatten(list(tensors.items())))
@@ -57,9 +62,9 @@ def load_into(model: Any, tensors: Mapping[str, Any], is_float64: bool) -> Any:
 
 
 def attach(hooking: Hooking, model: Any, stack: ExitStack) -> None:
-    """Watches calls of the model's modules, through their classes: MLX has no hooks of its own."""
+    """Watches calls of the model's modules by patching their classes, because MLX has no hooks."""
     if hooking.sees_inside:
-        # A compiled function runs its operations once, to be traced; what it computes would go by unseen.
+        # MLX traces a compiled function once and runs it without Python, so its operations would be missed.
         mx.disable_compile()
         stack.callback(mx.enable_compile)
     sources = hooking.recorder.sources
@@ -72,12 +77,19 @@ def attach(hooking: Hooking, model: Any, stack: ExitStack) -> None:
             sources.add(kind)
         points[id(module)] = (point, place_of(point, kinds, sources))
     for kind in {type(module) for _, module in model.named_modules()}:
-        call = getattr(kind, "__call__", None)
-        if call is not None and kind.__call__ is not type.__call__:
+        call = _own_call(kind)
+        if call is not None:
             _patch(stack, kind, "__call__", _watched_call(hooking, call, points, is_layer(kind)))
 
 
-def _watched_call(hooking: Hooking, call: Any, points: Mapping[int, tuple[str, str]], layer: bool) -> Callable[..., Any]:
+def _own_call(kind: Any) -> Any:
+    """Returns the `__call__` that a class or one of its bases defines; none if instances cannot be called."""
+    return kind.__call__ if any("__call__" in vars(base) for base in kind.__mro__) else None
+
+
+def _watched_call(
+    hooking: Hooking, call: Any, points: Mapping[int, tuple[str, str]], layer: bool
+) -> Callable[..., Any]:
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
         if id(self) not in points:
             return call(self, *args, **kwargs)
@@ -90,11 +102,11 @@ def _watched_call(hooking: Hooking, call: Any, points: Mapping[int, tuple[str, s
     return __call__
 
 
-def watch(recorder: "Collector", stack: ExitStack) -> None:
-    """Watches every operation of a run, and makes it float64 in a float64 run."""
+def watch(recorder: Collector, stack: ExitStack) -> None:
+    """Watches every operation of a run. In a float64 run, operations compute in float64."""
     if recorder.is_float64:
         stack.callback(mx.set_default_device, mx.default_device())
-        # Only the CPU has float64, and a compiled function would not be seen inside.
+        # Only the CPU supports float64, and operations inside a compiled function would be missed.
         mx.set_default_device(mx.cpu)
         mx.disable_compile()
         stack.callback(mx.enable_compile)
@@ -114,7 +126,7 @@ def watch(recorder: "Collector", stack: ExitStack) -> None:
         _patch(stack, mx, "array", _wide_array())
 
 
-def _watched(recorder: "Collector", label: str, held: Any) -> Callable[..., Any]:
+def _watched(recorder: Collector, label: str, held: Any) -> Callable[..., Any]:
     name = operation_name(label)
 
     def watched(*args: Any, **kwargs: Any) -> Any:
@@ -127,7 +139,7 @@ def _watched(recorder: "Collector", label: str, held: Any) -> Callable[..., Any]
             output = _in_float64(recorder, name, held, args, kwargs)
             if label not in ("__setitem__", "view"):
                 output = _widened(output)
-        # What MLX's own Python does is inside one of its layers or functions, as its kernels are.
+        # Operations that MLX's own Python code calls are internal to its layers and functions.
         is_own = str(sys._getframe(1).f_globals.get("__name__", "")).startswith("mlx.")
         if recorder.hooks.sees_inside and not is_own and _is_concrete(output):
             recorder.hooks.operation(label, args, kwargs, output)
@@ -137,7 +149,7 @@ def _watched(recorder: "Collector", label: str, held: Any) -> Callable[..., Any]
 
 
 def _is_concrete(output: Any) -> bool:
-    """Whether there is something to see: a function that is being transformed is traced with arrays that have no values."""
+    """Whether arrays have values. MLX traces a transformed function with arrays that have none."""
     try:
         _EVAL(output)
     except ValueError:
@@ -145,25 +157,25 @@ def _is_concrete(output: Any) -> bool:
     return True
 
 
-def _in_float64(recorder: "Collector", name: str, held: Any, args: Any, kwargs: Any) -> Any:
-    """An operation of a float64 run. The first one that is not float64 inside is noted: goldens after it have no floor."""
+def _in_float64(recorder: Collector, name: str, held: Any, args: Any, kwargs: Any) -> Any:
+    """Runs an operation in float64. After the first operation without true float64, goldens have no floor."""
     exact = mlx_exact.REPLACED.get(name)
     if exact is not None and any("float64" in str(array.dtype) for array in _flat((args, kwargs))):
         return exact(*args, **kwargs)
     if name in STRUCTURAL or name in mlx_exact.exact_operations():
         return held(*args, **kwargs)
-    # In float32, since MLX ends the whole process when it meets a kernel that has no float64.
+    # In float32: MLX aborts the process when a kernel does not support float64.
     output = held(*_narrowed(args), **_narrowed(kwargs))
     is_float = any("float" in str(array.dtype) or "complex" in str(array.dtype) for array in _flat(output))
-    # Draws and the quantization of fresh weights come before there is an input; what is pinned takes their place.
+    # Draws and the quantization of fresh weights happen before the first input, and pinned tensors replace them.
     is_prepared = name.startswith("random.") or (name == "quantize" and not recorder.handed)
     if recorder.distrusted is None and is_float and not is_prepared:
-        recorder.distrusted = f"MLX's `{name}` is not known to compute in float64"
+        recorder.distrusted = f"MLX does not compute `{name}` in true float64"
     return output
 
 
 def _wide_array() -> Any:
-    """Stands for `mx.array` in a float64 run: floats become float64, and instances are still instances."""
+    """Returns a stand-in for `mx.array` in a float64 run. Floats become float64, and `isinstance` still works."""
 
     class Meta(type):
         def __instancecheck__(cls, instance: Any) -> bool:
@@ -172,7 +184,7 @@ def _wide_array() -> Any:
         def __call__(cls, value: Any = (), dtype: Any = None) -> Any:
             made = _ARRAY(value) if dtype is None else _ARRAY(value, dtype=dtype)
             if dtype is None and str(made.dtype).rsplit(".", 1)[-1] in _NARROW and not isinstance(value, _ARRAY):
-                # Made again from what was given: widening afterwards would keep the rounding.
+                # Built from the original value: widening the float32 array would keep its rounding.
                 return _ARRAY(value, dtype=_DTYPES["float64"])
             return made
 

@@ -1,21 +1,22 @@
-"""Names of taps and tensors: what they may be, patterns over them, and how a reference's become a port's."""
+"""Names of taps and tensors: allowed characters, patterns, and renaming from the reference to the port."""
 
 from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Iterable, Mapping, Sequence, Union
+from typing import TypeAlias
 
 MAX_NAME = 200
 RESERVED = ("spec", "fixture", "weights", "stats")
 
-# What `names` of a hook may be: one pattern, several, or patterns with what becomes of them.
-Names = Union[str, Sequence[str], Mapping[str, Union[str, bool, None]]]
+# The `names` of a hook: one pattern, several patterns, or patterns with a new name, True (keep) or None (drop) each.
+Names: TypeAlias = str | Sequence[str] | Mapping[str, str | bool | None]
 
 
 def check_name(name: str, what: str) -> None:
-    """Raises ValueError unless a spec could have the name."""
+    """Raises ValueError if a spec cannot use the name."""
     allowed = None
     if not 0 < len(name) <= MAX_NAME:
         allowed = f"1 to {MAX_NAME} characters"
@@ -26,15 +27,17 @@ def check_name(name: str, what: str) -> None:
     elif not re.match(r"[A-Za-z0-9_]", name):
         allowed = "a letter, a digit or `_` at the start"
     elif what == "golden" and name in RESERVED:
-        allowed = f"none of {', '.join(RESERVED)}, which are trials of every spec"
+        allowed = f"a name other than {', '.join(RESERVED)}, which are trials of every spec"
     if allowed is not None:
-        raise ValueError(f"`{name}` cannot be the name of {'an' if what[0] in 'aeiou' else 'a'} {what}: expected {allowed}")
+        raise ValueError(
+            f"`{name}` cannot be the name of {'an' if what[0] in 'aeiou' else 'a'} {what}: expected {allowed}"
+        )
 
 
 def near(name: str, known: Iterable[str], limit: int = 4) -> str:
-    """`; near names: …` for those of `known` that resemble the name, or an empty text."""
+    """Returns `; near names: …` with those of `known` that resemble the name, or an empty text."""
     known = list(dict.fromkeys(known))
-    # Wildcards would spoil the likeness, and the last part of a dotted name says most.
+    # Wildcards would lower the similarity, and the last part of a dotted name identifies it best.
     plain = re.sub(r"\*+\.?", "", name).strip(".")
     found = difflib.get_close_matches(plain, known, n=limit, cutoff=0.5)
     last = plain.rsplit(".", 1)[-1]
@@ -46,19 +49,19 @@ def near(name: str, known: Iterable[str], limit: int = 4) -> str:
         if not known:
             return ""
         shown = ", ".join(f"`{other}`" for other in known[:limit])
-        return f"; there are {len(known)} names, {shown}{' …' if len(known) > limit else ''}"
+        return f"; known names ({len(known)}): {shown}{' …' if len(known) > limit else ''}"
     return "; near names: " + ", ".join(f"`{other}`" for other in found)
 
 
 def matcher(pattern: str) -> re.Pattern[str]:
-    """A pattern as a regular expression: `*` is any text without a dot, `**` any number of whole parts, also none."""
+    """Returns a pattern as a regular expression. `*` is any text without a dot, `**` any number of parts, even none."""
     parts = pattern.split(".")
     if "" in parts:
-        raise ValueError(f"the pattern `{pattern}` has an empty part between dots")
+        raise ValueError(f"pattern `{pattern}` has an empty part between dots; write `*` for any part")
     text = ""
     for index, part in enumerate(parts):
         if part == "**":
-            # The dot after it belongs to it, so that `**.attn` also fits `attn`.
+            # The dot after `**` belongs to it, so `**.attn` also matches `attn`.
             only = len(parts) == 1
             if index == len(parts) - 1:
                 text = text.removesuffix(r"\.") + (r"(.*)" if only else r"((?:\.[^.]+)*)")
@@ -72,7 +75,7 @@ def matcher(pattern: str) -> re.Pattern[str]:
 
 @dataclass
 class Rule:
-    """One pattern of a hook and what becomes of the names that fit it."""
+    """One pattern of a hook, and the new name, True (keep) or None (drop) for names that match."""
 
     pattern: str
     target: str | bool | None
@@ -85,17 +88,17 @@ class Rule:
             wild, named = self.pattern.replace("**", "*").count("*"), self.target.replace("**", "*").count("*")
             if named not in (0, wild) or (named == 0 and wild and "{" not in self.target):
                 raise ValueError(
-                    f"`{self.pattern}` has {wild} wildcards and `{self.target}` has {named}: expected as many, "
-                    "or `{1}`, `{2}` and so on for those that are wanted"
+                    f"pattern `{self.pattern}` has {wild} wildcards and its target `{self.target}` has {named}; "
+                    "use the same number, or name them with `{1}`, `{2}` and so on"
                 )
 
     @property
     def is_sweeping(self) -> bool:
-        """Whether it takes names as they come, so that it may leave out what only passes a value on."""
+        """Whether the rule keeps names by wildcard. Such a rule skips points that only pass a value on."""
         return self.target is True and "*" in self.pattern
 
     def name(self, found: re.Match[str], own: str) -> str | None:
-        """What a name that fits is called; none when it is left out."""
+        """Returns the new name of a match; none if the rule drops it."""
         if not isinstance(self.target, str):
             return own if self.target else None
         caught = [group.strip(".") for group in found.groups()]
@@ -106,7 +109,7 @@ class Rule:
 
 
 class Rules:
-    """Patterns in the order that they are tried; the first that fits decides."""
+    """The rules of a hook in order. The first rule that matches decides."""
 
     def __init__(self, names: Names, rename: Mapping[str, str] | None = None):
         if isinstance(names, str):
@@ -114,11 +117,14 @@ class Rules:
         pairs = names.items() if isinstance(names, Mapping) else [(name, True) for name in names]
         self.rules = [Rule(pattern, target) for pattern, target in pairs]
         if not self.rules:
-            raise ValueError("no names to hook: expected a name, a pattern, or a mapping of them")
+            raise ValueError("`names` of a hook is empty, expected a name, a pattern, or a mapping of patterns")
         self.rename = dict(rename or {})
 
     def resolve(self, point: str, leaf: str) -> tuple[str, Rule] | None:
-        """What to record the leaf `leaf` of the point `point` as, e.g. `blocks.0` and `blocks.0.1`; none for nothing."""
+        """Returns the golden's name and the rule for a leaf of a point, such as leaf `blocks.0.1` of `blocks.0`.
+
+        Returns none if the leaf is not recorded.
+        """
         for rule in self.rules:
             for own, suffix in ((point, leaf[len(point) :]), (leaf, "")):
                 found = rule.fits.fullmatch(own)
@@ -130,7 +136,7 @@ class Rules:
         return None
 
     def wants(self, point: str) -> bool:
-        """Whether something of the point may be recorded, as far as can be told before it is called."""
+        """Whether a rule may record something of the point. Its leaves are unknown before the first call."""
         for rule in self.rules:
             if rule.fits.fullmatch(point):
                 return rule.target not in (None, False)
@@ -139,7 +145,7 @@ class Rules:
         return False
 
     def renamed(self, name: str) -> str:
-        """The name with runs of whole parts replaced, from left to right, the longest first."""
+        """Returns the name with sequences of whole parts replaced, from left to right, the longest match first."""
         parts, out = name.split("."), []
         keys = sorted(((key.split("."), value) for key, value in self.rename.items()), key=lambda pair: -len(pair[0]))
         index = 0
@@ -156,6 +162,6 @@ class Rules:
 
 
 def _owners(pattern: str) -> list[str]:
-    """The points whose leaf a name may be: `blocks.0` for `blocks.0.1`, and for `blocks.0.input.cache.1`."""
+    """Returns the points that a name may be a leaf of: `blocks.0` for `blocks.0.1` and for `blocks.0.input.cache.1`."""
     owners = [pattern.rsplit(".", 1)[0]] if "." in pattern else []
     return owners + [pattern.rpartition(".input.")[0]] * (".input." in pattern)

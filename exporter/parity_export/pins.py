@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any
 
 import numpy as np
 
 from .folder import OldSet
 from .names import check_name
 from .points import side_of
-from .values import FLOATS, Value
+from .values import FLOATS, Array, Value
 
 
 @dataclass
@@ -25,7 +26,7 @@ class Pin:
 
 @dataclass
 class Pins:
-    """What is given to the port: taken from the old set where it fits, from the script otherwise."""
+    """The inputs and weights of a set. A tensor of the committed set is reused if its dtype and shape still match."""
 
     old: OldSet | None = None
     inputs: dict[str, Pin] = field(default_factory=dict)
@@ -37,14 +38,16 @@ class Pins:
         return self.inputs if role == "input" else self.weights
 
     def take(self, role: str, name: str, value: Value, file: str | None, place: str | None) -> Value:
-        """Keeps the tensor, or the old set's in its stead, and answers with the one that was kept."""
+        """Keeps the tensor, or the committed one instead, and returns the one it kept."""
         check_name(name, role)
         held = self.of(role)
         if name in held:
-            raise ValueError(f"{role} `{name}` was saved before")
+            raise ValueError(f"{role} `{name}` is saved twice; give the second one another name")
         old = self.old.get(role, name) if self.old is not None else None
         if old is not None and old.kind() != value.kind():
-            self.notes.append(f"{role} `{name}` is made anew: it was {old.kind()} and is {value.kind()} now")
+            self.notes.append(
+                f"{role} `{name}` is new: the committed one is {old.kind()}, the reference now gives {value.kind()}"
+            )
             old = None
         elif old is not None:
             self.reused += 1
@@ -55,26 +58,30 @@ class Pins:
         return None if self.old is None else self.old.get("input", name)
 
     @classmethod
-    def reading(cls, folder: Path | None) -> "Pins":
+    def reading(cls, folder: Path | None) -> Pins:
         return cls(OldSet(folder) if folder is not None else None)
 
 
 def varied(tensors: Mapping[str, Value], scale: float) -> dict[str, Value]:
-    """The tensors with noise on those that are constant, such as fresh biases and norm weights, which a port could leave
-    out unnoticed. The noise depends on the name alone, so it is the same everywhere."""
+    """Returns the tensors with noise on constant ones, such as fresh biases and norm weights.
+
+    A port could omit a constant bias of zero unnoticed. The noise depends only on the tensor's name, so every machine
+    draws the same.
+    """
     out = {}
     for name, value in tensors.items():
         wide = value.wide()
         if value.dtype in FLOATS and wide.size > 1 and np.all(wide == wide.flat[0]):
             seed = list(name.encode())
             noise = np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed))).standard_normal(wide.shape)
-            value = rounded(wide + scale * noise, value.dtype)
-        out[name] = value
+            out[name] = rounded(wide + scale * noise, value.dtype)
+        else:
+            out[name] = value
     return out
 
 
-def rounded(wide: np.ndarray, dtype: str) -> Value:
-    """Float64 numbers rounded to another float type, ties to even; to bfloat16 by way of float32."""
+def rounded(wide: Array, dtype: str) -> Value:
+    """Rounds float64 numbers to another float type, ties to even. bfloat16 is rounded through float32."""
     with np.errstate(over="ignore"):
         narrow = np.ascontiguousarray(wide.astype(np.dtype("float32" if dtype == "bfloat16" else dtype)))
     if dtype != "bfloat16":
@@ -85,7 +92,7 @@ def rounded(wide: np.ndarray, dtype: str) -> Value:
 
 
 def sharded(pins: Mapping[str, Pin], shard_bytes: int, stem: str, suffix: str) -> dict[str, str]:
-    """Which file each weight goes to when none may be longer than that, in the order that they came."""
+    """Returns the file of each weight, in order. A file holds at most `shard_bytes`, or a single larger weight."""
     shards: list[list[str]] = [[]]
     size = 0
     for name, pin in pins.items():
@@ -96,19 +103,21 @@ def sharded(pins: Mapping[str, Pin], shard_bytes: int, stem: str, suffix: str) -
         shards[-1].append(name)
         size += length
     if len(shards) == 1:
-        return {name: f"{stem}{suffix}" for name in shards[0]}
+        return dict.fromkeys(shards[0], f"{stem}{suffix}")
     count = len(shards)
     return {name: f"{stem}-{at + 1:05}-of-{count:05}{suffix}" for at, names in enumerate(shards) for name in names}
 
 
 def as_tensors(state: Any) -> dict[str, Any]:
-    """A state dict, or the parameters and persistent buffers of a torch or MLX module, by their names.
+    """Returns the tensors of a mapping, or the parameters and persistent buffers of a torch or MLX module, by name.
 
-    Parameters that share their storage are there once, under the first of their names.
+    Parameters that share storage appear once, under their first name.
     """
     side = side_of(state)
     if side is not None:
         return dict(side.tensors_of(state))
     if isinstance(state, Mapping):
         return dict(state)
-    raise TypeError(f"weights are a {type(state).__name__}, expected a mapping of names to tensors, or a torch or MLX module")
+    raise TypeError(
+        f"`rec.weights` got a {type(state).__name__}, expected a mapping of names to tensors, or a torch or MLX module"
+    )

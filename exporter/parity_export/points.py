@@ -1,4 +1,4 @@
-"""Points of a model where tensors can be seen: its modules, the operations and the functions that they call."""
+"""The points of a model where tensors can be recorded: modules, and the operations and functions they call."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import functools
 import importlib
 import inspect
 import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from .names import Rules, near
 from .places import caller
@@ -18,34 +19,44 @@ from .values import is_tensor
 if TYPE_CHECKING:
     from .collector import Collector
 
-# Operations that move or make elements and compute nothing; `ops="all"` shows them, too.
+# Operations that create or move elements without computing. Only `ops="all"` shows them.
 STRUCTURAL = frozenset(
     """alias arange as_strided as_tensor astype asarray atleast_1d atleast_2d atleast_3d bfloat16 bool broadcast_arrays
-    broadcast_tensors broadcast_to cat chunk clone concat concatenate contiguous copy cpu cuda data detach diagonal dim double
-    dtype element_size empty empty_like eval expand expand_as expand_dims eye flatten flip float from_numpy full full_like get
-    getitem half imag index_select int item long meshgrid moveaxis movedim narrow new_empty new_full new_ones new_tensor
-    new_zeros numel numpy ones ones_like pad permute pin_memory rand rand_like randint randn randn_like real repeat
-    repeat_interleave requires_grad reshape reshape_as resolve_conj resolve_neg roll select set setitem shape size slice split
-    squeeze stack stop_gradient stride swapaxes swapdims t take take_along_axis tensor tensor_split tile to tolist transpose
-    type type_as unbind unflatten unsqueeze unstack view view_as view_as_complex view_as_real where zeros zeros_like array
-    linspace tril triu gather scatter index_put fill zero normal uniform kaiming_uniform xavier_uniform trunc_normal random
-    bernoulli multinomial is_floating_point is_complex isfinite isnan any all argmax argmin eq ne lt le gt ge
-    set_grad_enabled layout device ndim mT T H""".split()
+    broadcast_tensors broadcast_to cat chunk clone concat concatenate contiguous copy cpu cuda data detach diagonal
+    dim double dtype element_size empty empty_like eval expand expand_as expand_dims eye flatten flip float
+    from_numpy full full_like get getitem half imag index_select int item long meshgrid moveaxis movedim narrow
+    new_empty new_full new_ones new_tensor new_zeros numel numpy ones ones_like pad permute pin_memory rand
+    rand_like randint randn randn_like real repeat repeat_interleave requires_grad reshape reshape_as resolve_conj
+    resolve_neg roll select set setitem shape size slice split squeeze stack stop_gradient stride swapaxes swapdims
+    t take take_along_axis tensor tensor_split tile to tolist transpose type type_as unbind unflatten unsqueeze
+    unstack view view_as view_as_complex view_as_real where zeros zeros_like array linspace tril triu gather scatter
+    index_put fill zero normal uniform kaiming_uniform xavier_uniform trunc_normal random bernoulli multinomial
+    is_floating_point is_complex isfinite isnan any all argmax argmin eq ne lt le gt ge set_grad_enabled layout
+    device ndim mT T H""".split()
 )
 
 _SAME = {"truediv": "div", "divide": "div", "rtruediv": "div", "itruediv": "div", "multiply": "mul", "subtract": "sub"}
-_SAME |= {"rsub": "sub", "isub": "sub", "radd": "add", "iadd": "add", "rmul": "mul", "imul": "mul", "rpow": "pow", "power": "pow"}
+_SAME |= {
+    "rsub": "sub",
+    "isub": "sub",
+    "radd": "add",
+    "iadd": "add",
+    "rmul": "mul",
+    "imul": "mul",
+    "rpow": "pow",
+    "power": "pow",
+}
 _SAME |= {"rmatmul": "matmul", "imatmul": "matmul", "negative": "neg"}
 
 
 def operation_name(name: str) -> str:
-    """One name for the spellings of an operation: `__radd__`, `add_` and `add` are all `add`."""
+    """Returns one name for all spellings of an operation: `add` for `__radd__`, `add_` and `add`."""
     plain = name.strip("_")
     return _SAME.get(plain, plain)
 
 
 def leaves(thing: Any) -> list[tuple[str, Any]]:
-    """The tensors in what a module takes or gives, with their places: `.0`, `.1`, `.key`. One tensor alone has none."""
+    """Returns the tensors in a module's inputs or output, with suffixes `.0`, `.1`, `.key`; one alone has none."""
     found = list(_leaves(thing, ""))
     return [("", found[0][1])] if len(found) == 1 else found
 
@@ -66,7 +77,7 @@ def _leaves(thing: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 @dataclass
 class Frame:
-    """A module that is being called, and how often each operation was met in this call."""
+    """A module call in progress, and the number of times each operation ran in it."""
 
     point: str
     is_layer: bool
@@ -82,7 +93,7 @@ class Frame:
 class Hooking:
     """One call of `Recorder.hook`."""
 
-    recorder: "Collector"
+    recorder: Collector
     rules: Rules
     at: str
     ops: Any
@@ -93,29 +104,43 @@ class Hooking:
 
     @property
     def sees_inside(self) -> bool:
-        """Whether it is told what happens inside modules, so that it must know in which one."""
+        """Whether the hook records operations or functions, and so needs to know the module that calls them."""
         return self.ops is not False or self.sees_functions
 
-    def enter(self, point: str, is_layer: bool, call: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], place: str) -> None:
-        """A module is called. Layers of the framework itself are points, but what they do inside is theirs."""
+    def enter(
+        self,
+        point: str,
+        is_layer: bool,
+        call: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        place: str,
+    ) -> None:
+        """Handles the start of a module call. The framework's own layers are points, but their operations are not."""
         self.frames.append(Frame(point, is_layer))
         if self.at == "input":
             self._meet(point, _by_name(call, args, kwargs), place)
 
     def leave(self, point: str, output: Any, place: str) -> None:
-        """A module returns."""
+        """Handles the end of a module call."""
         while self.frames and self.frames.pop().point != point:
             pass
         if self.at == "output":
             self._meet(point, output, place)
 
-    def operation(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any, is_function: bool = False) -> None:
-        """An operation, or a function of the reference, was called inside a module."""
+    def operation(
+        self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any, is_function: bool = False
+    ) -> None:
+        """Handles an operation, or a function of the reference, that a module called."""
         if not self.frames or self.frames[-1].is_layer:
             return
         if not is_function:
             name = operation_name(name)
-            if self.ops is False or (self.ops is True and name in STRUCTURAL) or not (isinstance(self.ops, (bool, str)) or name in self.ops):
+            if (
+                self.ops is False
+                or (self.ops is True and name in STRUCTURAL)
+                or not (isinstance(self.ops, (bool, str)) or name in self.ops)
+            ):
                 return
         met = (args, dict(kwargs)) if self.at == "input" else output
         if not any(True for _ in _leaves(met, "")):
@@ -138,26 +163,26 @@ class Hooking:
                 continue
             name, rule = found
             if self.at == "input" and isinstance(rule.target, str):
-                # A name that was chosen already says that it is an input.
+                # The script chose this name, so it needs no `.input`.
                 name = name.removesuffix(path) + suffix if name.endswith(path) else name
-            recorder.capture(
-                recorder.full(leaf), recorder.full(name), tensor, place, sweeping=rule.is_sweeping
-            )
+            recorder.capture(recorder.full(leaf), recorder.full(name), tensor, place, sweeping=rule.is_sweeping)
 
-    def unmatched(self) -> str | None:
-        """What to say about names that nothing was recorded for; none when each has something."""
+    def unmatched(self) -> tuple[str, str] | None:
+        """Returns the first name that recorded nothing, with a message; none if every name recorded something."""
         for rule in self.rules.rules:
             if rule.used or not rule.target:
                 continue
             exists = [point for point in self.modules if rule.fits.fullmatch(point)]
             if exists:
-                return f"`{exists[0]}` fits `{rule.pattern}` but was never called{near(exists[0], self.called)}"
-            return f"nothing is called `{rule.pattern}`{near(rule.pattern, [*self.called, *self.modules])}"
+                message = f"`{exists[0]}` matches `{rule.pattern}` but was never called{near(exists[0], self.called)}"
+                return exists[0], message
+            known = [*self.called, *self.modules]
+            return rule.pattern, f"no point matches `{rule.pattern}`{near(rule.pattern, known)}"
         return None
 
 
 class Hooks:
-    """Every hook of a run, and the frameworks that feed them."""
+    """All hooks of a run, and the frameworks that report to them."""
 
     def __init__(self) -> None:
         self.active: list[Hooking] = []
@@ -166,7 +191,9 @@ class Hooks:
 
     def add(self, hooking: Hooking, model: Any, functions: Iterable[Any]) -> None:
         if self._stack is None:
-            raise RuntimeError("hooks need a run: call `hook` inside `with Recorder(…)`, or in a function given to `main`")
+            raise RuntimeError(
+                "`hook` was called outside a run; call it inside `with Recorder(…)`, or in a function given to `main`"
+            )
         side = side_of(model)
         if side is None:
             raise TypeError(f"`{type(model).__name__}` cannot be hooked, expected a torch or MLX module")
@@ -174,16 +201,21 @@ class Hooks:
         hooking.modules = side.module_names(model)
         hooking.sees_functions = bool(functions)
         for rule in hooking.rules.rules:
-            # Told at once when no module, nor anything that a module could show, has such a name.
+            # An immediate error if no module, and no leaf of a module, can have this name.
             known = any(rule.fits.fullmatch(point) for point in hooking.modules)
-            if rule.target and not hooking.sees_inside and not known and not any(hooking.rules.wants(point) for point in hooking.modules):
-                raise LookupError(f"no module is called `{rule.pattern}`{near(rule.pattern, hooking.modules)}")
+            if (
+                rule.target
+                and not hooking.sees_inside
+                and not known
+                and not any(hooking.rules.wants(point) for point in hooking.modules)
+            ):
+                raise LookupError(f"no module matches `{rule.pattern}`{near(rule.pattern, hooking.modules)}")
         side.attach(hooking, model, self._stack)
         for function in functions:
             self._see(function, hooking)
         self.active.append(hooking)
 
-    def open(self, stack: ExitStack, recorder: "Collector") -> None:
+    def open(self, stack: ExitStack, recorder: Collector) -> None:
         self._stack = stack
         stack.callback(self._close)
         for name in ("torch", "mlx.core"):
@@ -198,23 +230,23 @@ class Hooks:
         self._stack = None
 
     def operation(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any) -> None:
-        # Copying a tensor to the host takes operations, too, which are nobody's points.
+        # Copying a tensor to the host runs operations too, which are not the reference's.
         if self.is_copying:
             return
         for hooking in self.active:
             hooking.operation(name, args, kwargs, output)
 
-    def finish(self, recorder: "Collector") -> None:
-        """Finds hooks that recorded nothing; a run that was ended early may not have come so far."""
+    def finish(self, recorder: Collector) -> None:
+        """Reports hooks that recorded nothing. A run that stopped early is exempt: it may not have reached them."""
         if recorder.kind != "native" or recorder._stop_after is not None:
             return
         for hooking in self.active:
-            said = hooking.unmatched()
-            if said is not None:
-                recorder.lint.add("never-called", said.split("`")[1], said)
+            found = hooking.unmatched()
+            if found is not None:
+                recorder.lint.add("never-called", *found)
 
     def _see(self, function: Any, hooking: Hooking) -> None:
-        """Has a function of the reference's source shown wherever its package knows it by name."""
+        """Replaces a function of the reference in every module of its package, so that its calls are recorded."""
         if isinstance(function, str):
             home, _, name = function.partition(":")
             module = importlib.import_module(home)
@@ -240,7 +272,7 @@ class Hooks:
                     self._stack.callback(setattr, module, key, held)
 
 
-# The frameworks whose modules can be hooked, by what must be imported for there to be one.
+# The frameworks whose modules can be hooked, by the import that creates such modules.
 _SIDES = {"torch": "torch_side", "mlx.nn": "mlx_side", "mlx.core": "mlx_side"}
 
 
@@ -249,7 +281,7 @@ def _side(name: str) -> Any:
 
 
 def side_of(model: Any) -> Any:
-    """What knows the framework of a module; none for what is no module of torch or MLX."""
+    """Returns `torch_side` or `mlx_side` for a module of torch or MLX, and none for anything else."""
     for name, base in (("torch", "torch.nn"), ("mlx.nn", "mlx.nn")):
         if name in sys.modules and isinstance(model, sys.modules[base].Module):
             return _side(name)
@@ -257,7 +289,7 @@ def side_of(model: Any) -> Any:
 
 
 def place_of(point: str, kinds: Mapping[str, type], sources: Any) -> str:
-    """Where a module is: the nearest class above it that is the reference's own, and the path from there."""
+    """Returns the place of a module: the nearest class above it that is the reference's own, and the path below."""
     parts = [] if point == "root" else point.split(".")
     for depth in range(len(parts) - 1, -1, -1):
         kind = kinds.get(".".join(parts[:depth]) or "root")
@@ -268,7 +300,7 @@ def place_of(point: str, kinds: Mapping[str, type], sources: Any) -> str:
 
 
 def is_layer(kind: type) -> bool:
-    """Whether a module's class is the framework's own, such as a linear layer or a list of modules."""
+    """Whether a module's class belongs to the framework, such as a linear layer or a list of modules."""
     return kind.__module__.split(".")[0] in ("torch", "mlx")
 
 
@@ -279,7 +311,10 @@ def _by_name(call: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[st
         return {str(index): part for index, part in enumerate(args)} | dict(kwargs)
     parts: dict[str, Any] = {}
     for name, part in bound.items():
-        parts.update(part) if name == "kwargs" and isinstance(part, dict) else parts.__setitem__(name, part)
+        if name == "kwargs" and isinstance(part, dict):
+            parts.update(part)
+        else:
+            parts[name] = part
     return parts
 
 

@@ -1,4 +1,4 @@
-"""Where a golden set comes from: versions, source files and revisions, and nothing that differs between two runs."""
+"""The provenance of a golden set: versions, source files and revisions. Two equal runs give equal provenance."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import os
 import platform
 import subprocess
 import sys
-from functools import lru_cache
+from contextlib import suppress
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ _FRAMEWORKS = ("torch", "mlx", "numpy", "jax", "builtins")
 
 
 class Sources:
-    """The classes and functions that a reference was hooked at, and the files that they are in."""
+    """The hooked classes and functions of a reference, and their source files."""
 
     def __init__(self, script: Path, script_name: str):
         self._script, self._name = str(script), script_name
@@ -29,18 +30,18 @@ class Sources:
         self.packages: set[str] = set()
 
     def path(self, file: str) -> str:
-        """A source file as the manifest names it: the script as the spec does, others from their package's folder."""
+        """Returns a source file's name in the manifest: the script as in the spec, others relative to their package."""
         if file == self._script or os.path.realpath(file) == self._script:
             return self._name
         return _package_path(file) or os.path.basename(file)
 
     def file_of(self, thing: Any) -> str:
-        """The source file of a class or function as the manifest names it."""
+        """Returns the manifest's name for the source file of a class or function."""
         file = _source_file(thing)
         return self.path(file) if file is not None else str(thing.__module__)
 
     def add(self, thing: Any) -> None:
-        """Notes a class or function; those of the frameworks themselves are told by their versions."""
+        """Adds a class or function. Those of the frameworks are skipped: their version identifies them."""
         root = str(getattr(thing, "__module__", "")).split(".")[0]
         file = _source_file(thing)
         if root in _FRAMEWORKS or file is None:
@@ -60,9 +61,20 @@ class Sources:
 
 
 def facts(packages: set[str]) -> dict[str, Any]:
-    """What somebody who must repeat the export would ask: Python, platform, versions, threads and settings."""
+    """Returns what is needed to repeat the export: Python, platform, versions, threads and settings."""
     names = {"numpy", "safetensors"} | packages
-    for module in ("torch", "mlx", "mlx_cpu", "mlx_metal", "jax", "transformers", "diffusers", "tokenizers", "ml_dtypes", "scipy"):
+    for module in (
+        "torch",
+        "mlx",
+        "mlx_cpu",
+        "mlx_metal",
+        "jax",
+        "transformers",
+        "diffusers",
+        "tokenizers",
+        "ml_dtypes",
+        "scipy",
+    ):
         if module in sys.modules or (module.startswith("mlx_") and "mlx" in sys.modules):
             names.add(module.replace("_", "-") if module.startswith("mlx_") else module)
     found: dict[str, Any] = {
@@ -88,43 +100,43 @@ def _source_file(thing: Any) -> str | None:
         return None
 
 
-@lru_cache(maxsize=None)
+@cache
 def _package_path(file: str) -> str | None:
     return package_path(file)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _distribution(package: str) -> str:
-    """The name under which a package was installed, which need not be the one it is imported by."""
+    """Returns the name a package was installed under, which may differ from its import name."""
     names = metadata.packages_distributions().get(package) if hasattr(metadata, "packages_distributions") else None
-    return sorted(set(names))[0] if names else package
+    return min(names) if names else package
 
 
 def _version(package: str) -> str | None:
     for name in (package, _distribution(package)):
-        try:
+        with suppress(metadata.PackageNotFoundError):
             return metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
     return None
 
 
-@lru_cache(maxsize=None)
+@cache
 def _revision(package: str, file: str) -> tuple[str | None, bool | None]:
-    """The git revision of a source file and whether its package was changed since; none when it is not from git.
+    """Returns the git revision of a source file and whether its package has local changes; none if it is not from git.
 
-    A checkout that an editable install points at is asked. A package that pip fetched from git says so itself.
+    An editable install is looked up in its checkout. For a package that pip fetched from git, pip stored the revision.
     """
     folder = os.path.dirname(os.path.abspath(file))
 
     def git(*arguments: str) -> str | None:
         try:
-            done = subprocess.run(["git", "-C", folder, *arguments], capture_output=True, text=True, timeout=60)
+            done = subprocess.run(
+                ["git", "-C", folder, *arguments], check=False, capture_output=True, text=True, timeout=60
+            )
         except (OSError, subprocess.TimeoutExpired):
             return None
         return done.stdout if done.returncode == 0 else None
 
-    # An environment inside somebody's repository is not that repository's source: the file must be tracked.
+    # An environment inside a repository is not part of its source, so the file must be tracked.
     if git("ls-files", "--error-unmatch", os.path.basename(file)) is not None:
         head = git("rev-parse", "HEAD")
         top = Path(file).resolve()

@@ -1,12 +1,13 @@
-"""One run of a reference, and the fixture set that comes of it."""
+"""The recorder that a reference calls, and the fixture set it makes."""
 
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Iterable, Iterator, Literal, Mapping, TypeVar
+from typing import Any, Literal, TypeVar
 
 from . import pins as pinning
 from .collector import Collector, Kind, Stopped
@@ -23,11 +24,11 @@ T = TypeVar("T")
 
 
 class Recorder(Collector):
-    """Collects tensors of one run of a reference and, when its `with` block ends well, replaces `out_dir` by the set.
+    """Collects the tensors of one run of a reference.
 
-    `script` is the file whose bytes make the set stale when they change. `reference` is the spec's own `reference` block;
-    `cargo xtask` passes it in `PARITY_REFERENCE`, as canonical JSON, which wins. A reference written as a function and
-    given to `main` or `run` is run by them, and has floors, too.
+    When its `with` block ends without an error, the new set replaces `out_dir`. The set is stale when the bytes of
+    `script` change. `reference` is the spec's `reference` block. `PARITY_REFERENCE`, which `cargo xtask` sets, wins
+    over it. To measure floors as well, write the reference as a function and pass it to `main` or `run`.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class Recorder(Collector):
         from .files import FORMATS
 
         if format not in FORMATS:
-            raise ValueError(f"the format is `{format}`, expected one of {', '.join(FORMATS)}")
+            raise ValueError(f"`format` is `{format}`, expected one of {', '.join(FORMATS)}")
         self.out_dir = Path(out_dir)
         self.script = Path(script).resolve()
         self.format = format
@@ -63,8 +64,8 @@ class Recorder(Collector):
         self._open: ExitStack | None = None
         self._start("native", Pins.reading(old), None)
 
-    def again(self, kind: Kind) -> "Recorder":
-        """A recorder for another run of the same reference, which is given what this one was given."""
+    def again(self, kind: Kind) -> Recorder:
+        """Returns a recorder for another run of the same reference, with the same inputs and weights."""
         other = object.__new__(Recorder)
         other.out_dir, other.script, other.format, other.shard_bytes = self.out_dir, self.script, self.format, None
         other.settings, other.reference, other.canonical = self.settings, self.reference, self.canonical
@@ -72,18 +73,16 @@ class Recorder(Collector):
         other._start(kind, self.pins, self)
         return other
 
-    # What a reference calls.
-
     @property
     def params(self) -> dict[str, Any]:
-        """The reference's parameters, which a script must compute with: they are what its manifest will claim."""
+        """The parameters of the spec. The manifest records them, so the script must compute with them."""
         return dict(self.reference.get("params", {}))
 
     def input(self, name: str, tensor: T) -> T:
-        """Saves a tensor that the port is given, and hands back what the reference must go on with.
+        """Saves an input of the port and returns the tensor that the reference must continue with.
 
-        That is the committed tensor of the same name, dtype and shape if there is one, and float64 in a float64 run. Inside
-        scopes, its name has theirs in front, as a golden's has.
+        That is the committed tensor if it has the same name, dtype and shape, and it is float64 in a float64 run. Open
+        scopes come in front of the name, as with goldens.
         """
         name = self.full(name)
         value = host(tensor, f"input `{name}`")
@@ -93,7 +92,9 @@ class Recorder(Collector):
         else:
             pin = self.pins.inputs.get(name)
             if pin is None:
-                raise ValueError(f"input `{name}` is given in one run and not in another: a reference must not choose by chance")
+                raise ValueError(
+                    f"input `{name}` is missing in the first run; a reference must save the same inputs in every run"
+                )
             value = pin.value
         if self.changed_input is not None and self.changed_input[0] == name:
             value = self.changed_input[1]
@@ -101,31 +102,34 @@ class Recorder(Collector):
         return given
 
     def pin(self, name: str, tensor: T) -> T:
-        """Like `input`, for what is drawn on the way: latents, noise. Go on with what it returns, or nothing is pinned."""
+        """The same as `input`, for latents and noise drawn during the run. Continue with the returned tensor."""
         return self.input(name, tensor)
 
     def load(self, name: str, like: Any = "numpy") -> Any:
-        """A tensor by its name: a golden, input or weight of this run, or else an input of the committed set, which is kept.
+        """Returns a tensor by name: a golden, input or weight of this run, or an input of the committed set.
 
-        `like` is `numpy`, `torch`, `mlx`, or a tensor. A name that is nowhere is a LookupError.
+        A committed input that is loaded becomes an input of the new set. `like` is `numpy`, `torch`, `mlx`, or a
+        tensor. An unknown name raises LookupError.
         """
         pinned = {**self.pins.weights, **self.pins.inputs}
-        known = {key: pin.value for key, pin in pinned.items()} | {key: golden.value for key, golden in self.goldens.items()}
+        known = {key: pin.value for key, pin in pinned.items()} | {
+            key: golden.value for key, golden in self.goldens.items()
+        }
         name = self.full(name) if self.full(name) in known else name
         if name in known:
             value = known[name]
             return hand_back(value.widened() if self.is_float64 and value.is_inexact else value, like)
         old = self.pins.old_input(name) if self._first is None else None
         if old is None:
-            raise LookupError(f"there is no tensor `{name}` to load{near(name, known)}")
+            raise LookupError(f"neither this run nor the committed inputs have a tensor `{name}`{near(name, known)}")
         return self._hand(name, self.pins.take("input", name, old, None, caller(self.sources)), like)
 
     def weights(self, state: Any, *, prefix: str = "", file: str | None = None, vary: float | None = None) -> Any:
-        """Saves the parameters that the port must load, and hands back what the reference must go on with.
+        """Saves the parameters that the port must load, and returns those that the reference must continue with.
 
-        `state` is a mapping of names to tensors, which comes back as one, or a torch or MLX module, whose parameters are
-        set in place. `vary` puts noise of that size on parameters that are constant. Several calls with different
-        `prefix` or `file` make one set of weights out of several models or files.
+        `state` is a mapping of names to tensors, and a mapping is returned; or a torch or MLX module, whose parameters
+        are set in place. `vary` adds noise of that size to constant parameters. Several calls with different `prefix`
+        or `file` combine the weights of several models.
         """
         tensors = pinning.as_tensors(state)
         self._settle_draws()
@@ -133,11 +137,16 @@ class Recorder(Collector):
         if self._first is None:
             values = pinning.varied(values, vary) if vary else values
             place = caller(self.sources)
-            values = {name: self.pins.take("weight", prefix + name, value, file, place) for name, value in values.items()}
+            values = {
+                name: self.pins.take("weight", prefix + name, value, file, place) for name, value in values.items()
+            }
         else:
             unknown = [name for name in values if prefix + name not in self.pins.weights]
             if unknown:
-                raise ValueError(f"weight `{prefix}{unknown[0]}` is there in one run and not in another")
+                raise ValueError(
+                    f"weight `{prefix}{unknown[0]}` is missing in the first run; "
+                    "a reference must save the same weights in every run"
+                )
             values = {name: self.pins.weights[prefix + name].value for name in values}
         if self.is_float64:
             values = {name: value.widened() if value.is_inexact else value for name, value in values.items()}
@@ -148,10 +157,10 @@ class Recorder(Collector):
     def save(
         self, name: str, tensor: T, *, stop: bool = False, floor: Floor | None = None, place: str | None = None
     ) -> T:
-        """Saves the golden of a checkpoint and hands the tensor back; goldens are numbered in the order of these calls.
+        """Saves the golden of a checkpoint and returns the tensor. Goldens are numbered in call order.
 
-        A name that was saved before is the next hit of the same tap: `name@1`, `name@2` and so on. `stop` ends the
-        reference here. `floor` is for scripts that compute it themselves.
+        A repeated name is the next hit of the same tap: `name@1`, `name@2` and so on. `stop` ends the reference here.
+        `floor` is for scripts that compute the floor themselves.
         """
         place = place or caller(self.sources)
         saved = self.capture(self.full(name), self.full(name), tensor, place, sweeping=False)
@@ -162,12 +171,12 @@ class Recorder(Collector):
         return tensor
 
     def stop_after(self, name: str) -> None:
-        """Ends the reference once the golden of that name is recorded, by `save` or by a hook."""
+        """Ends the reference after `save` or a hook records the golden of that name."""
         self._stop_after = name
 
     @contextmanager
     def scope(self, name: str, index: int | None = None) -> Iterator[None]:
-        """Until the block ends, goldens are named `name.index.…`, or `name.…` without an index. Scopes nest."""
+        """Puts `name.index.`, or `name.` without an index, in front of names inside the block. Scopes nest."""
         part = name if index is None else f"{name}.{index}"
         check_name(part, "scope")
         self._scopes.append(part)
@@ -179,7 +188,7 @@ class Recorder(Collector):
             self._scopes.pop()
 
     def axis(self, name: str, rounds: int | Iterable[int]) -> Iterator[int]:
-        """A loop whose rounds are scopes: `for t in rec.axis("step", 4): rec.save("velocity", v)` saves `step.0.velocity`."""
+        """Loops with a scope per round: `for t in rec.axis("step", 4): rec.save("v", v)` saves `step.0.v` and so on."""
         for index in range(rounds) if isinstance(rounds, int) else rounds:
             with self.scope(name, index):
                 yield index
@@ -194,15 +203,15 @@ class Recorder(Collector):
         functions: Iterable[Any] = (),
         rename: Mapping[str, str] | None = None,
     ) -> None:
-        """Records what modules of a torch or MLX model take or give, by their qualified names, until the run ends.
+        """Records inputs or outputs of a torch or MLX model's modules, by qualified name, until the run ends.
 
-        `names` is a pattern (`*` within a part, `**` over parts), a list of them, or a mapping from patterns to what
-        becomes of the names that fit: another name (its wildcards are filled in order), True (kept), None (left out). The
-        first that fits decides. `rename` replaces whole parts in names that are kept. The model itself is `root`.
+        `names` is a pattern (`*` within a part, `**` over parts), a list of patterns, or a mapping from patterns to a
+        new name (its wildcards are filled in order), True (keep) or None (drop). The first match decides. `rename`
+        replaces whole parts in names that are kept. The model itself is `root`.
 
-        `ops` also shows operations as `<module>.<operation>`, the second of a call as `<module>.<operation>.1`: all that
-        compute, those that are named, or `"all"`. `functions` are functions of the reference's source, or `module:name`,
-        to be seen in the same way.
+        `ops` also records operations, as `<module>.<operation>`, and the second in one call as
+        `<module>.<operation>.1`: True for all that compute, a list of names, or `"all"`. `functions` are functions of
+        the reference's source, or `module:name`, recorded in the same way.
         """
         if at not in ("input", "output"):
             raise ValueError(f"`at` is `{at}`, expected `input` or `output`")
@@ -214,41 +223,43 @@ class Recorder(Collector):
             self.executed.start()
 
     def watch(self, *things: Any) -> None:
-        """Notes where objects, classes or functions that are not modules come from, and counts what runs of their packages."""
+        """Adds objects, classes or functions to the provenance, and counts calls in their packages."""
         for thing in things:
-            self.sources.add(thing if isinstance(thing, type) or callable(thing) and hasattr(thing, "__code__") else type(thing))
+            self.sources.add(
+                thing if isinstance(thing, type) or (callable(thing) and hasattr(thing, "__code__")) else type(thing)
+            )
         if self.executed is not None:
             self.executed.start()
 
     def hits(self, name: str, count: int) -> None:
-        """Says that a tap, or each that fits a pattern, is met exactly that often."""
+        """Declares how often a tap, or each tap that matches a pattern, is reached."""
         self.expected_hits.append((Rule(name, True), count))
 
     def accept(self, kind: str, name: str, why: str) -> None:
-        """Accepts a finding of the golden lint for a name or a pattern, with the reason."""
+        """Accepts a finding of the lint for a name or a pattern, with the reason."""
         if self._first is None:
             self.lint.accept(kind, name, why)
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """The time in which the reference runs: frameworks are watched, and a stop ends it quietly."""
+        """Watches the frameworks while the reference runs. A requested stop ends the block without an error."""
         with ExitStack() as stack:
             self.hooks.open(stack, self)
             if self.executed is not None:
                 stack.callback(self.executed.stop)
-            try:
+            with suppress(Stopped):
                 yield
-            except Stopped:
-                pass
             self.hooks.finish(self)
 
-    def __enter__(self) -> "Recorder":
+    def __enter__(self) -> Recorder:
         self._open = ExitStack()
         self._open.enter_context(self.running())
         self._states = states()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
         assert self._open is not None
         quiet = bool(self._open.__exit__(kind, error, trace))
         if kind is None or quiet:

@@ -1,4 +1,4 @@
-"""Running a reference that is written as a function: as it is, in float64, and again, to know what its goldens are worth."""
+"""Runs a reference that is written as a function: unchanged, in float64, and with other random draws."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ import argparse
 import inspect
 import os
 import sys
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Callable, Mapping, NoReturn, Sequence
+from typing import Any, NoReturn
 
 import numpy as np
 
 from . import spread
+from .collector import Kind
 from .draws import numpy_in_float64, other_draws, seed_all
 from .finish import Refused, finish, words
 from .floor import distance, is_rounded
 from .names import near
-from .collector import Kind
 from .recorder import Recorder
 from .settings import reference_block
 from .values import Value
@@ -37,14 +38,15 @@ def run(
     threads: int = 1,
     **options: Any,
 ) -> dict[str, Any]:
-    """Runs `reference(recorder, **params)` and replaces the set in `out_dir` by what it recorded; the report comes back.
+    """Runs `reference(recorder, **params)`, replaces the set in `out_dir`, and returns the report.
 
-    It runs three times or more with the same inputs and weights: as it is, for the goldens; in float64, for their floors
-    (unless `floors` is false); and with other random draws, which must change nothing. An input that no operation was seen
-    to use is changed, to see whether a golden does. Raises `Refused` when the lint finds what nobody accepted.
+    The reference runs at least three times with the same inputs and weights: unchanged, for the goldens; in float64,
+    for their floors (unless `floors` is false); and with other random draws, which must not change a golden. An input
+    that no operation used is changed in one more run, to see whether a golden changes. Raises `Refused` if the lint
+    finds something the script does not accept.
 
-    Parameters come from the spec (`PARITY_REFERENCE`), or else from `params` and the function's defaults. `threads` is for
-    torch: with one, the bytes do not depend on how many cores there are. Other options are those of `Recorder`.
+    Parameters come from the spec (`PARITY_REFERENCE`), or else from `params` and the function's defaults. `threads` is
+    for torch: with one thread, the bytes do not depend on the number of cores. Other options are those of `Recorder`.
     """
     native = _recorder(reference, out_dir, params, source, script, options)
     job = _Job(reference, native, seed)
@@ -57,24 +59,38 @@ def run(
 
 
 def main(reference: Reference, **options: Any) -> NoReturn:
-    """Runs a reference script: `python SCRIPT OUT_DIR`, with `--list` to see every name that can be hooked.
+    """Runs a reference script: `python SCRIPT OUT_DIR`, or `python SCRIPT --list` for every name that can be hooked.
 
-    Options are those of `run`. Exits with 0 when the set was written, and with 3 when the lint refused it.
+    Options are those of `run`. Exits with 0 if the set was written, and with 3 if the lint refused it.
     """
     parser = argparse.ArgumentParser(description=inspect.getdoc(reference) or "Writes a golden set.")
-    parser.add_argument("out_dir", nargs="?", help="the folder that the set replaces")
-    parser.add_argument("--list", action="store_true", help="show every point of the hooked models in call order, write nothing")
-    parser.add_argument("--reuse", metavar="DIR", help="use this set's inputs and weights again (PARITY_REUSE)")
-    parser.add_argument("--new-inputs", action="store_true", default=None, help="make new inputs and weights all the same")
-    parser.add_argument("--report", metavar="FILE", help="write findings and counts there, as JSON (PARITY_REPORT)")
-    parser.add_argument("--spread", action="store_true", default=None, help="measure the spread over kernel choices, too")
+    parser.add_argument("out_dir", nargs="?", help="the folder to replace with the new set")
+    parser.add_argument(
+        "--list", action="store_true", help="print every point of the hooked models in call order and write nothing"
+    )
+    parser.add_argument("--reuse", metavar="DIR", help="reuse the inputs and weights of this set (PARITY_REUSE)")
+    parser.add_argument(
+        "--new-inputs",
+        action="store_true",
+        default=None,
+        help="make new inputs and weights even with --reuse (PARITY_NEW_INPUTS)",
+    )
+    parser.add_argument(
+        "--report", metavar="FILE", help="write findings and counts to this file, as JSON (PARITY_REPORT)"
+    )
+    parser.add_argument(
+        "--spread",
+        action="store_true",
+        default=None,
+        help="also measure the spread over kernel choices (PARITY_SPREAD)",
+    )
     given = parser.parse_args()
     if given.list:
         for point, kind in points(reference, **options):
             print(f"{point}  {kind}")
         sys.exit(0)
     if given.out_dir is None:
-        parser.error("expected a folder to write the set to")
+        parser.error("OUT_DIR is missing, expected the folder to write the set to")
     for name in ("reuse", "new_inputs", "report", "spread"):
         if getattr(given, name) is not None:
             options[name] = getattr(given, name)
@@ -82,7 +98,7 @@ def main(reference: Reference, **options: Any) -> NoReturn:
         run(reference, given.out_dir, **options)
     except Refused as refused:
         print(words(refused.report), file=sys.stderr)
-        print("the set was not written", file=sys.stderr)
+        print("the lint refuses the set: nothing was written", file=sys.stderr)
         sys.exit(3)
     sys.exit(0)
 
@@ -98,7 +114,7 @@ def points(
     floors: bool = True,
     **options: Any,
 ) -> list[tuple[str, str]]:
-    """Every point that the hooks of a reference can show, in call order, with dtype and shape. Nothing is written."""
+    """Returns every point that the hooks can record, in call order, with dtype and shape. Writes nothing."""
     native = _recorder(reference, "unused", params, source, script, options)
     native.seen = []
     with ExitStack() as stack:
@@ -131,29 +147,29 @@ class _Job:
         return [*passes, "other draws"]
 
     def truth(self) -> None:
-        """Measures floors by a run in float64 with the same inputs and weights."""
+        """Measures the floors with a float64 run on the same inputs and weights."""
         native = self.native
         recorder = native.again("truth")
-        met = set()
 
         def meets(name: str, value: Value) -> None:
-            met.add(name)
             golden = native.goldens[name]
             if golden.floor is not None:
                 return
             if not golden.value.is_inexact:
                 if not golden.value.same_as(value):
-                    golden.no_floor = "these are other integers in float64"
+                    golden.no_floor = "the float64 run gives other integers"
             elif value.dtype not in ("float64", "complex128"):
-                golden.no_floor = f"the float64 run gave {value.dtype}"
+                golden.no_floor = f"the float64 run gives {value.dtype}"
             elif value.shape != golden.value.shape:
-                golden.no_floor = f"the float64 run gave the shape {list(value.shape)}"
+                golden.no_floor = f"the float64 run gives shape {list(value.shape)}"
             elif recorder.distrusted is not None:
                 golden.no_floor = recorder.distrusted
             else:
                 golden.floor = distance(golden.value, value)
                 if golden.floor.max > 0 and is_rounded(value):
-                    message = f"golden `{name}` has only float32 numbers in the float64 run, so its floor is not to be trusted"
+                    message = (
+                        f"golden `{name}` holds only float32 numbers in the float64 run, so its floor is unreliable"
+                    )
                     native.lint.add("truth-rounded", name, message)
 
         recorder.meets = meets
@@ -164,28 +180,35 @@ class _Job:
         except Exception as error:
             failed = f"the float64 run failed: {type(error).__name__}: {error}"
             native.lint.add("no-truth", "*", failed)
-        for name, golden in native.goldens.items():
+        for golden in native.goldens.values():
             if golden.value.is_inexact and golden.floor is None and golden.no_floor is None:
-                golden.no_floor = failed or "the float64 run did not come by here"
+                golden.no_floor = failed or "the float64 run does not reach this golden"
         for place, what in recorder.lowered.items():
-            native.lint.add("truth-rounded", place, f"the float64 run met {what} at {place}: a constant that was rounded before")
+            message = f"the float64 run passes {what} at {place}, a constant that was rounded before"
+            native.lint.add("truth-rounded", place, message)
 
     def draws(self) -> None:
-        """Looks for goldens that change when other numbers are drawn, or that change by themselves."""
+        """Finds goldens that change with other random draws, or without any change."""
         with other_draws():
             changed = self.changed("again")
         if not changed:
             return
         unstable = self.changed("repeat")
         for name, far in unstable.items():
-            self.native.lint.add("not-repeatable", name, f"golden `{name}` differs between two runs, by up to {far:.3g}")
+            self.native.lint.add(
+                "not-repeatable", name, f"golden `{name}` differs between two equal runs by up to {far:.3g}"
+            )
         drawn = [name for name in changed if name not in unstable]
         if drawn:
-            message = f"{len(drawn)} goldens, `{drawn[0]}` first, depend on a random draw that is neither an input nor a weight"
+            if len(drawn) == 1:
+                subject = f"golden `{drawn[0]}` depends"
+            else:
+                subject = f"{len(drawn)} goldens, first `{drawn[0]}`, depend"
+            message = f"{subject} on a random draw that is neither an input nor a weight"
             self.native.lint.add("unexported-draw", drawn[0], message)
 
     def unused(self) -> None:
-        """Changes each input that no operation was seen to use, to see whether anything follows from it."""
+        """Changes each input that no operation used, and reports it if no golden changes."""
         for name, pin in self.native.pins.inputs.items():
             if name in self.native.consumed:
                 continue
@@ -195,10 +218,10 @@ class _Job:
             except Exception:
                 used = True
             if not used:
-                self.native.lint.add("unused-input", name, f"no golden depends on the input `{name}`", "input")
+                self.native.lint.add("unused-input", name, f"no golden depends on input `{name}`", "input")
 
     def changed(self, kind: Kind, change: tuple[str, Value] | None = None) -> dict[str, float]:
-        """The goldens that another run gives other bytes for, in order, and how far off it is."""
+        """Returns the goldens whose bytes differ in another run, in order, with the largest distance each."""
         recorder = self.native.again(kind)
         recorder.changed_input = change
         found: dict[str, float] = {}
@@ -234,21 +257,26 @@ def _recorder(
 
 
 def bound_params(reference: Reference, params: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of the spec and the defaults of those that it does not have. One that the function lacks is an error."""
+    """Returns the parameters of the spec, with the function's defaults for the others.
+
+    Raises TypeError for a parameter that the function does not take, and for one that has no value.
+    """
     own = list(inspect.signature(reference).parameters.values())[1:]
     known = {parameter.name: parameter.default for parameter in own if parameter.kind is not parameter.VAR_KEYWORD}
     takes_any = len(known) < len(own)
     for name in params:
         if name not in known and not takes_any:
-            raise TypeError(f"the reference takes no parameter `{name}`{near(name, known)}")
+            raise TypeError(f"`params` has `{name}`, which the reference does not take{near(name, known)}")
     missing = [name for name, default in known.items() if default is inspect.Parameter.empty and name not in params]
     if missing:
-        raise TypeError(f"the reference needs the parameter `{missing[0]}`, which is not in `params`")
+        raise TypeError(
+            f"the reference takes `{missing[0]}`, which has no default and is not in `params`; add it to the spec"
+        )
     return {**{name: default for name, default in known.items() if default is not inspect.Parameter.empty}, **params}
 
 
 def _settle(stack: ExitStack, threads: int) -> None:
-    """Settings under which a reference gives the same bytes again."""
+    """Sets torch's threads and algorithms so that a second run gives the same bytes."""
     if "torch" not in sys.modules:
         return
     import torch
@@ -262,7 +290,7 @@ def _settle(stack: ExitStack, threads: int) -> None:
 
 
 def _relative(script: Path) -> str:
-    """The script as a path from here where that is possible, else its name alone: never a path of this machine."""
+    """Returns the script's path relative to the working directory, or else its name: never an absolute path."""
     try:
         return script.resolve().relative_to(Path.cwd().resolve()).as_posix()
     except ValueError:
@@ -270,7 +298,7 @@ def _relative(script: Path) -> str:
 
 
 def _another(value: Value) -> Value | None:
-    """The tensor with other contents that it could well have had; none when it is empty."""
+    """Returns a tensor of the same kind with other plausible values; none if it is empty."""
     if value.bits.size == 0:
         return None
     rolled = np.roll(value.bits.reshape(-1), 1).reshape(value.shape)

@@ -1,16 +1,20 @@
-"""What the environment asks of an export. `cargo xtask regenerate-fixtures` sets these; an argument given in code wins,
-except over `PARITY_REFERENCE`, which is what the spec says."""
+"""The settings of an export, from arguments and `PARITY_*` variables.
+
+`cargo xtask regenerate-fixtures` sets the variables. An argument wins over its variable, except over
+`PARITY_REFERENCE`, which holds the spec's own text.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any
 
-# Variables that change what a reference computes, or in which order, and the library that reads each, where it is one
-# alone. The manifest names those that are set and were read.
+# Variables that change the results of a reference or their order, each with the library that reads it, or None if
+# several do. The manifest lists those that are set and whose library is imported.
 NUMERIC = {
     "ATEN_CPU_CAPABILITY": "torch",
     "CUBLAS_WORKSPACE_CONFIG": "torch",
@@ -30,7 +34,7 @@ NUMERIC = {
 
 @dataclass(frozen=True)
 class Expected:
-    """What the spec says about the set, as far as it is known here."""
+    """The goldens and inputs that the spec declares. `known` is false if there is no spec."""
 
     goldens: dict[str, str | None] = field(default_factory=dict)
     inputs: tuple[str, ...] = ()
@@ -39,7 +43,7 @@ class Expected:
 
 @dataclass(frozen=True)
 class Settings:
-    """One export's settings, from arguments and the environment."""
+    """The settings of one export."""
 
     reuse: Path | None
     new_inputs: bool
@@ -60,8 +64,8 @@ class Settings:
         lint: str | None = None,
         spread: bool | None = None,
         expect: Mapping[str, str | None] | None = None,
-    ) -> "Settings":
-        """Reads `PARITY_REUSE`, `_NEW_INPUTS`, `_REPORT`, `_ROOT`, `_LINT`, `_SPREAD` and `_EXPECT`."""
+    ) -> Settings:
+        """Returns the settings. Arguments that are none come from `PARITY_REUSE`, `PARITY_NEW_INPUTS` and so on."""
         return cls(
             reuse=_path(reuse, "PARITY_REUSE"),
             new_inputs=_flag(new_inputs, "PARITY_NEW_INPUTS"),
@@ -74,16 +78,18 @@ class Settings:
 
 
 def reference_block(given: Mapping[str, Any] | None) -> tuple[dict[str, Any] | None, str | None]:
-    """The spec's reference block and its canonical text, from `PARITY_REFERENCE`; else the argument and no text."""
+    """Returns the block and the text of `PARITY_REFERENCE`, or the argument and no text if it is not set."""
     text = os.environ.get("PARITY_REFERENCE")
     if not text:
         return (None if given is None else dict(given)), None
     try:
         block = json.loads(text)
         if not isinstance(block, dict) or "script" not in block:
-            raise ValueError("it is no object with a `script`")
+            raise ValueError("expected a JSON object with a `script`")
     except ValueError as error:
-        raise ValueError(f"PARITY_REFERENCE is not a spec's reference block: {error}") from error
+        raise ValueError(
+            f"PARITY_REFERENCE is `{text}`, which is not the `reference` block of a spec: {error}"
+        ) from error
     return block, text
 
 
@@ -104,7 +110,7 @@ def _choice(given: str | None, variable: str, allowed: tuple[str, ...]) -> str:
 
 
 def _expected(given: Mapping[str, str | None] | None) -> Expected:
-    """`PARITY_EXPECT` is a file: `{"goldens": {"norm": "float32", "mask": null}, "inputs": ["x"]}`."""
+    """Reads the file that `PARITY_EXPECT` names: `{"goldens": {"norm": "float32", "mask": null}, "inputs": ["x"]}`."""
     if given is not None:
         return Expected(goldens=dict(given), known=True)
     path = _path(None, "PARITY_EXPECT")
@@ -114,4 +120,5 @@ def _expected(given: Mapping[str, str | None] | None) -> Expected:
         found = json.loads(path.read_text(encoding="utf-8"))
         return Expected(goldens=dict(found["goldens"]), inputs=tuple(found.get("inputs", ())), known=True)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"PARITY_EXPECT names `{path}`, which is not what a spec expects: {error}") from error
+        wanted = '{"goldens": {"norm": "float32"}, "inputs": ["x"]}'
+        raise ValueError(f"PARITY_EXPECT names `{path}`, expected JSON such as `{wanted}` there: {error}") from error

@@ -1,4 +1,4 @@
-"""The spread of goldens over kernel choices: how far other correct kernels of the same library are from the ones in use."""
+"""The spread of goldens: the distance between the results of different correct kernels of one library."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from .floor import Floor, distance
 from .recorder import Recorder
 from .values import Value
 
-# What a child is told; nobody else sets it.
+# Set only for the child processes that `measure` starts.
 _VARIABLE = "PARITY_VARIANT"
 
 
 def variant() -> dict[str, Any] | None:
-    """The kernel choice that this process was started to try; none in an ordinary run."""
+    """Returns the kernel choice of this child process; none in an ordinary run."""
     text = os.environ.get(_VARIABLE)
     return json.loads(text) if text else None
 
 
 def variants() -> dict[str, tuple[dict[str, str], dict[str, Any]]]:
-    """Kernel choices by name: what is set in the environment, and what is set once torch is there."""
+    """Returns the kernel choices by name: variables for the environment, and settings for torch."""
     many = max(2, os.cpu_count() or 2)
     threads = {name: str(many) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
     found: dict[str, tuple[dict[str, str], dict[str, Any]]] = {"several threads": (threads, {"threads": many})}
@@ -40,7 +40,7 @@ def variants() -> dict[str, tuple[dict[str, str], dict[str, Any]]]:
 
 
 def apply(stack: ExitStack) -> None:
-    """Has torch use the kernels that this process was started to try."""
+    """Makes torch use the kernels of this child process until `stack` closes."""
     chosen = variant() or {}
     import torch
 
@@ -55,7 +55,7 @@ def apply(stack: ExitStack) -> None:
 
 
 def measure(recorder: Recorder, passes: list[str]) -> None:
-    """Runs the script once for each kernel choice, in a process of its own, and notes how far its goldens are away."""
+    """Runs the script in a child process per kernel choice, and adds the largest distances to the goldens."""
     from .finish import write
 
     with tempfile.TemporaryDirectory(prefix="parity-spread-") as scratch:
@@ -73,15 +73,25 @@ def measure(recorder: Recorder, passes: list[str]) -> None:
             passes.append(name)
 
 
-def _child(recorder: Recorder, name: str, base: Path, out: Path, environment: dict[str, str], chosen: dict[str, Any]) -> None:
-    own = {key: value for key, value in os.environ.items() if key not in ("PARITY_SPREAD", "PARITY_REPORT", "PARITY_ROOT", "PARITY_NEW_INPUTS")}
+def _child(
+    recorder: Recorder, name: str, base: Path, out: Path, environment: dict[str, str], chosen: dict[str, Any]
+) -> None:
+    own = {
+        key: value
+        for key, value in os.environ.items()
+        if key not in ("PARITY_SPREAD", "PARITY_REPORT", "PARITY_ROOT", "PARITY_NEW_INPUTS")
+    }
     own |= environment
     own |= {_VARIABLE: json.dumps(chosen), "PARITY_REUSE": str(base), "PARITY_LINT": "report"}
     own["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
-    done = subprocess.run([sys.executable, str(recorder.script), str(out)], env=own, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, str(recorder.script), str(out)], env=own, check=False, capture_output=True, text=True
+    )
     if done.returncode:
         last = "; ".join(done.stderr.strip().splitlines()[-3:])
-        raise RuntimeError(f"the reference failed with {name}: {last}")
+        raise RuntimeError(
+            f"`{recorder.script}` fails with {name}: {last}; run it without `--spread`, or fix the cause"
+        )
 
 
 def _compare(recorder: Recorder, out: Path) -> None:

@@ -1,9 +1,10 @@
-"""torch: modules and operations that are watched, parameters that are set, and runs in true float64."""
+"""The torch side: watches modules and operations, sets parameters, and runs in true float64."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -16,28 +17,31 @@ if TYPE_CHECKING:
     from .collector import Collector
 
 _NARROW = (torch.float32, torch.float16, torch.bfloat16)
-_WIDE: dict[Any, Any] = {**{dtype: torch.float64 for dtype in _NARROW}, torch.complex64: torch.complex128}
+_WIDE: dict[Any, Any] = {**dict.fromkeys(_NARROW, torch.float64), torch.complex64: torch.complex128}
 _CASTS = {
     torch.Tensor.float: torch.Tensor.double,
     torch.Tensor.half: torch.Tensor.double,
     torch.Tensor.bfloat16: torch.Tensor.double,
-    getattr(torch.Tensor, "cfloat"): getattr(torch.Tensor, "cdouble"),
+    torch.Tensor.cfloat: torch.Tensor.cdouble,
 }
 _TYPES = {
     "torch.FloatTensor": "torch.DoubleTensor",
     "torch.HalfTensor": "torch.DoubleTensor",
     "torch.BFloat16Tensor": "torch.DoubleTensor",
 }
-# Attributes of a tensor that say nothing about its elements; whoever reads only these has not used it.
-_ABOUT = frozenset({"__get__", "size", "dim", "stride", "numel", "is_floating_point", "is_complex", "__len__", "__hash__", "__repr__"})
+# Functions that do not read a tensor's elements. An input that only these receive is unused.
+_ABOUT = frozenset(
+    {"__get__", "size", "dim", "stride", "numel", "is_floating_point", "is_complex", "__len__", "__hash__", "__repr__"}
+)
 
 
 def module_names(model: Any) -> list[str]:
+    """Returns the qualified names of all modules; the model itself is `root`."""
     return [name or "root" for name, _ in model.named_modules()]
 
 
 def tensors_of(model: Any) -> dict[str, Any]:
-    """Parameters and persistent buffers by name; what shares storage is there once."""
+    """Returns the parameters and persistent buffers by name. Tensors that share storage appear once."""
     kept: dict[str, Any] = {}
     seen: set[Any] = set()
     for name, tensor in model.state_dict(keep_vars=True).items():
@@ -52,11 +56,14 @@ def tensors_of(model: Any) -> dict[str, Any]:
 
 
 def load_into(model: Any, tensors: Mapping[str, Any], is_float64: bool) -> Any:
-    """Sets parameters and buffers in place, whatever dtype they had; in a float64 run all that is left widens as well."""
+    """Sets parameters and buffers in place, whatever their dtype, and returns the model.
+
+    In a float64 run, all other parameters and buffers are widened as well.
+    """
     with torch._C.DisableTorchFunction(), torch.no_grad():
         held = model.state_dict(keep_vars=True)
         ties: dict[Any, list[Any]] = {}
-        for name, tensor in held.items():
+        for tensor in held.values():
             if isinstance(tensor, torch.Tensor) and tensor.numel():
                 ties.setdefault(tensor.data_ptr(), []).append(tensor)
         tied = {name: ties.get(held[name].data_ptr(), [held[name]]) for name in tensors}
@@ -76,7 +83,7 @@ def load_into(model: Any, tensors: Mapping[str, Any], is_float64: bool) -> Any:
 
 
 def attach(hooking: Hooking, model: Any, stack: ExitStack) -> None:
-    """Hooks every module that is wanted, and all of them when operations must be told by their module."""
+    """Hooks the modules that the rules want, or all of them if the hook must know which module calls an operation."""
     sources = hooking.recorder.sources
     kinds = {name or "root": type(module) for name, module in model.named_modules()}
     for name, module in model.named_modules():
@@ -89,7 +96,9 @@ def attach(hooking: Hooking, model: Any, stack: ExitStack) -> None:
             sources.add(kind)
         place = place_of(point, kinds, sources)
 
-        def before(module: Any, args: Any, kwargs: Any, point: str = point, layer: bool = layer, place: str = place) -> None:
+        def before(
+            module: Any, args: Any, kwargs: Any, point: str = point, layer: bool = layer, place: str = place
+        ) -> None:
             hooking.enter(point, layer, module.forward, args, kwargs, place)
 
         def after(module: Any, args: Any, kwargs: Any, output: Any, point: str = point, place: str = place) -> None:
@@ -102,8 +111,8 @@ def attach(hooking: Hooking, model: Any, stack: ExitStack) -> None:
             stack.callback(handle.remove)
 
 
-def watch(recorder: "Collector", stack: ExitStack) -> None:
-    """Watches every operation of a run, and promotes it to float64 in a float64 run."""
+def watch(recorder: Collector, stack: ExitStack) -> None:
+    """Watches every operation of a run. In a float64 run, operations are promoted to float64."""
     stack.enter_context(torch.no_grad())
     mode: TorchFunctionMode = _Watch(recorder)
     if recorder.is_float64:
@@ -111,7 +120,7 @@ def watch(recorder: "Collector", stack: ExitStack) -> None:
         set_default, from_numpy = torch.set_default_dtype, torch.from_numpy
         set_default(torch.float64)
         stack.callback(set_default, before)
-        # Libraries set bfloat16 as the default while they build a model. That is the port's dtype, not the truth's.
+        # Libraries set bfloat16 as the default while they build a model. The float64 run must stay in float64.
         _patch(stack, torch, "set_default_dtype", lambda dtype: set_default(_WIDE.get(dtype, dtype)))
         _patch(stack, torch, "from_numpy", lambda array: _widened(from_numpy(array)))
     stack.enter_context(mode)
@@ -122,8 +131,8 @@ def _patch(stack: ExitStack, module: Any, name: str, value: Any) -> None:
     setattr(module, name, value)
 
 
-class _Watch(TorchFunctionMode):  # type: ignore[misc,unused-ignore]
-    def __init__(self, recorder: "Collector"):
+class _Watch(TorchFunctionMode):
+    def __init__(self, recorder: Collector):
         super().__init__()
         self._recorder = recorder
 
@@ -135,7 +144,7 @@ class _Watch(TorchFunctionMode):  # type: ignore[misc,unused-ignore]
             for tensor in _flat((args, kwargs)):
                 recorder.used(tensor)
         if recorder.kind == "again" and kwargs.get("generator") is not None:
-            # A generator with a seed of its own draws something else, too, in a run that is to tell draws from data.
+            # A generator with its own seed must also draw other numbers in this run.
             kwargs = {**kwargs, "generator": torch.Generator(kwargs["generator"].device).manual_seed(_OTHER_SEED)}
         if not recorder.is_float64 or name == "__get__":
             output = func(*args, **kwargs)
@@ -151,7 +160,7 @@ class _Watch(TorchFunctionMode):  # type: ignore[misc,unused-ignore]
             if tensor.dtype in _WIDE and not name.endswith("_") and not _is_simple(tensor):
                 self._recorder.lowered.setdefault(caller(self._recorder.sources), f"{tensor.dtype} into `{name}`")
         if name.endswith("_") and not name.endswith("__"):
-            # In place: the tensor keeps its identity, so only what is written into it can be promoted.
+            # In place: the tensor keeps its identity, so only the values written into it can be promoted.
             args, kwargs = _swap(args, keep_tensors=True), _swap(kwargs, keep_tensors=True)
         else:
             args, kwargs = _swap(args), _swap(kwargs)
@@ -164,11 +173,15 @@ _OTHER_SEED = 0x9E3779B9
 
 
 def _swap(thing: Any, keep_tensors: bool = False) -> Any:
-    """The arguments of an operation with every narrow dtype and tensor made wide."""
+    """Returns the arguments of an operation with narrow dtypes and tensors widened to float64."""
     if isinstance(thing, torch.dtype):
         return _WIDE.get(thing, thing)
     if isinstance(thing, torch.Tensor):
-        return thing if keep_tensors or isinstance(thing, torch.nn.Parameter) and thing.dtype not in _WIDE else _widened(thing)
+        return (
+            thing
+            if keep_tensors or (isinstance(thing, torch.nn.Parameter) and thing.dtype not in _WIDE)
+            else _widened(thing)
+        )
     if isinstance(thing, str):
         return _TYPES.get(thing, thing)
     if type(thing) in (tuple, list):
@@ -188,7 +201,7 @@ def _widened(thing: Any) -> Any:
 
 
 def _is_simple(tensor: Any) -> bool:
-    """Whether rounding to float32 cannot have changed these numbers: few significant bits, as integers and halves have."""
+    """Whether all numbers are multiples of 1/256, such as integers and halves, so rounding to float32 lost nothing."""
     with torch._C.DisableTorchFunction():
         if tensor.numel() == 0:
             return True

@@ -1,15 +1,17 @@
-"""Tensors on the host: what NumPy, torch, MLX and JAX arrays become, bit for bit, and how they are handed back."""
+"""Tensors on the host: exact copies of NumPy, torch, MLX and JAX arrays, and the way back."""
 
 from __future__ import annotations
 
 import hashlib
 import sys
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-# The dtypes of the format, and how NumPy stores each. bfloat16 is kept as its bits, so nothing else is needed for it.
+Array: TypeAlias = np.ndarray[Any, Any]
+
+# The dtypes of the format, and NumPy's dtype for each. bfloat16 is kept as its bits, so it needs no other library.
 STORED: dict[str, Any] = {
     "bool": np.dtype("bool"),
     **{f"{sign}int{bits}": np.dtype(f"{sign}int{bits}") for sign in ("u", "") for bits in (8, 16, 32, 64)},
@@ -19,7 +21,7 @@ STORED: dict[str, Any] = {
     "float64": np.dtype("float64"),
     "complex64": np.dtype("complex64"),
 }
-# complex128 appears in float64 runs, which are measured and never stored.
+# complex128 appears only in float64 runs, which are measured and not stored.
 _HELD = {**STORED, "complex128": np.dtype("complex128")}
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 COMPLEX = ("complex64", "complex128")
@@ -27,10 +29,10 @@ COMPLEX = ("complex64", "complex128")
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """One tensor: its dtype by the format's name, and its elements, row-major and little-endian."""
+    """One tensor: its dtype under the format's name, and its elements, row-major and little-endian."""
 
     dtype: str
-    bits: np.ndarray
+    bits: Array
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -40,31 +42,31 @@ class Value:
     def is_inexact(self) -> bool:
         return self.dtype in FLOATS or self.dtype in COMPLEX
 
-    def wide(self) -> np.ndarray:
-        """The elements as float64 or complex128, or as they are when they are integers or bools; nothing is rounded."""
+    def wide(self) -> Array:
+        """Returns the elements as float64 or complex128, or unchanged if they are integers or bools. Rounds nothing."""
         if self.dtype == "bfloat16":
             return (self.bits.astype(np.dtype("uint32")) << 16).view(np.dtype("float32")).astype(np.dtype("float64"))
         if self.dtype in COMPLEX:
             return self.bits.astype(np.dtype("complex128"))
         return self.bits.astype(np.dtype("float64")) if self.dtype in FLOATS else self.bits
 
-    def widened(self) -> "Value":
-        """The same numbers as a float64 or complex128 tensor."""
+    def widened(self) -> Value:
+        """Returns the same numbers as a float64 or complex128 tensor."""
         wide = self.wide()
         return Value(wide.dtype.name, wide)
 
     def sha256(self) -> str:
         return hashlib.sha256(self.bits.tobytes()).hexdigest()
 
-    def same_as(self, other: "Value") -> bool:
+    def same_as(self, other: Value) -> bool:
         return self.kind() == other.kind() and self.bits.tobytes() == other.bits.tobytes()
 
     def kind(self) -> str:
-        """Dtype and shape in words: `float32 [2, 3]`."""
+        """Returns dtype and shape as text: `float32 [2, 3]`."""
         return f"{self.dtype} {list(self.shape)}"
 
 
-def _value(array: np.ndarray, dtype: str) -> Value:
+def _value(array: Array, dtype: str) -> Value:
     stored = _HELD[dtype].newbyteorder("<")
     data = np.array(array, dtype=stored, order="C", copy=True)
     data.flags.writeable = False
@@ -72,12 +74,12 @@ def _value(array: np.ndarray, dtype: str) -> Value:
 
 
 def is_tensor(thing: Any) -> bool:
-    """Whether `host` would take it; Python's own numbers and lists have no dtype and are no tensors."""
+    """Whether `host` accepts it. Python's own numbers and lists have no dtype and are not tensors."""
     return framework_of(thing) is not None
 
 
 def framework_of(thing: Any) -> str | None:
-    """`numpy`, `torch`, `mlx`, `jax` or `dlpack`; none for what is no tensor."""
+    """Returns `numpy`, `torch`, `mlx`, `jax` or `dlpack`, and none for anything that is not a tensor."""
     if isinstance(thing, (np.ndarray, np.generic)):
         return "numpy"
     root = type(thing).__module__.split(".")[0]
@@ -95,9 +97,9 @@ def framework_of(thing: Any) -> str | None:
 
 
 def host(tensor: Any, what: str = "value") -> Value:
-    """The tensor's elements, copied to the host exactly as they are.
+    """Returns an exact copy of the tensor's elements on the host.
 
-    Raises TypeError for what is no tensor, and for a dtype that the format has not.
+    Raises TypeError if `tensor` is not a tensor, or if the format does not have its dtype.
     """
     framework = framework_of(tensor)
     if framework is None:
@@ -107,17 +109,14 @@ def host(tensor: Any, what: str = "value") -> Value:
         return _from_torch(tensor, what)
     if framework == "mlx":
         return _from_mlx(tensor, what)
-    if framework == "dlpack" and hasattr(tensor, "__dlpack__"):
-        array = np.from_dlpack(tensor)
-    else:
-        array = np.asarray(tensor)
-    return _from_numpy(array, what)
+    is_dlpack = framework == "dlpack" and hasattr(tensor, "__dlpack__")
+    return _from_numpy(np.from_dlpack(tensor) if is_dlpack else np.asarray(tensor), what)
 
 
-def _from_numpy(array: np.ndarray, what: str) -> Value:
+def _from_numpy(array: Array, what: str) -> Value:
     name = array.dtype.name
     if name == "bfloat16":
-        # From ml_dtypes; its bits are all that is needed.
+        # From ml_dtypes. The bits are enough.
         return _value(np.ascontiguousarray(array).view(np.dtype("uint16")).reshape(array.shape), name)
     if name not in _HELD:
         raise _unsupported(what, name)
@@ -130,7 +129,9 @@ def _from_torch(tensor: Any, what: str) -> Value:
     with torch._C.DisableTorchFunction():
         plain = tensor.detach().resolve_conj().resolve_neg().cpu()
         if plain.is_quantized or plain.layout != torch.strided:
-            raise TypeError(f"{what} is a quantized or sparse tensor, expected a dense one")
+            raise TypeError(
+                f"{what} is a quantized or sparse tensor, expected a dense one; call `.dequantize()` or `.to_dense()`"
+            )
         plain = plain.contiguous()
         name = str(plain.dtype).removeprefix("torch.")
         if name == "bfloat16":
@@ -146,7 +147,7 @@ def _from_mlx(array: Any, what: str) -> Value:
     name = str(array.dtype).rsplit(".", 1)[-1]
     name = {"bool_": "bool"}.get(name, name)
     if name == "bfloat16":
-        bits = array.view(getattr(mx, "uint16")) if array.ndim else array.reshape(1).view(mx.uint16).reshape(())
+        bits = array.view(mx.uint16) if array.ndim else array.reshape(1).view(mx.uint16).reshape(())
         return _value(np.array(bits), name)
     if name not in _HELD:
         raise _unsupported(what, name)
@@ -154,11 +155,11 @@ def _from_mlx(array: Any, what: str) -> Value:
 
 
 def _unsupported(what: str, name: str) -> TypeError:
-    return TypeError(f"{what} is {name}, which fixtures cannot hold; expected one of {', '.join(STORED)}")
+    return TypeError(f"{what} is {name}, expected one of {', '.join(STORED)}")
 
 
 def hand_back(value: Value, like: Any) -> Any:
-    """The value as a tensor of the framework, and on the device, that `like` is of.
+    """Returns the value as a tensor of the framework and on the device of `like`.
 
     `like` is a tensor, or one of `numpy`, `torch` and `mlx`.
     """
@@ -168,20 +169,22 @@ def hand_back(value: Value, like: Any) -> Any:
     if framework == "mlx":
         return _to_mlx(value)
     if framework == "jax":
-        import jax.numpy as jnp  # type: ignore[import-not-found,unused-ignore]
+        import jax.numpy as jnp
 
         return jnp.asarray(_to_numpy(value))
     if framework in ("numpy", "dlpack"):
         return _to_numpy(value)
-    raise ValueError(f"the framework is `{framework}`, expected `numpy`, `torch` or `mlx`")
+    raise ValueError(f"`like` is `{framework}`, expected `numpy`, `torch`, `mlx` or a tensor")
 
 
-def _to_numpy(value: Value) -> np.ndarray:
+def _to_numpy(value: Value) -> Array:
     if value.dtype == "bfloat16":
         try:
-            import ml_dtypes  # type: ignore[import-not-found,unused-ignore]
+            import ml_dtypes
         except ImportError as error:
-            raise TypeError("NumPy has no bfloat16 of its own: install ml_dtypes to have such tensors handed back") from error
+            raise TypeError(
+                "NumPy has no bfloat16; install ml_dtypes to get bfloat16 tensors back as NumPy arrays"
+            ) from error
         return np.array(value.bits.view(ml_dtypes.bfloat16), copy=True)
     return np.array(value.bits, copy=True)
 
@@ -209,7 +212,7 @@ def _to_mlx(value: Value) -> Any:
 
 
 def _mlx_dtype(name: str) -> Any:
-    """MLX's dtype of that name, also while a float64 run has other things under these names."""
+    """Returns MLX's dtype of that name, even while a float64 run replaces `mx.float32` and others."""
     from . import mlx_side
 
     return mlx_side.dtype(name)

@@ -1,11 +1,12 @@
-"""What every test needs: an environment without settings of its own, and a script for references that live in a test."""
+"""Shared fixtures: an environment without `PARITY_*` variables, and an export of a reference written in a test."""
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 import pytest
 
@@ -24,8 +25,8 @@ def out(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def export(out: Path) -> Callable[..., "Made"]:
-    """Runs a reference and hands back what it made, refused or not."""
+def export(out: Path) -> Callable[..., Made]:
+    """Returns a function that exports a reference and returns the set, whatever the lint finds."""
 
     def made(reference: Callable[..., Any], folder: Path = out, **options: Any) -> Made:
         options.setdefault("lint", "report")
@@ -35,7 +36,7 @@ def export(out: Path) -> Callable[..., "Made"]:
 
 
 class Made:
-    """A set that was written, and the report about it."""
+    """A written set and its report."""
 
     def __init__(self, folder: Path, report: dict[str, Any]):
         self.folder, self.report = folder, report
@@ -50,7 +51,7 @@ class Made:
         return files.read(self.folder / entry["file"])["" if entry["file"].endswith(".npy") else name]
 
     def found(self) -> list[tuple[str, str]]:
-        """The findings that nobody accepted, as kind and name."""
+        """Returns kind and name of the findings that the script does not accept."""
         return [(finding["kind"], finding["name"]) for finding in self.report["findings"] if not finding["accepted"]]
 
     def bytes(self) -> dict[str, bytes]:

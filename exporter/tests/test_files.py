@@ -1,8 +1,9 @@
-"""Every dtype in every container comes back bit for bit, and other libraries read it."""
+"""Every dtype in every format reads back bit for bit, and other libraries can read the files."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -50,14 +51,23 @@ def test_bfloat16_in_npy_is_what_mlx_writes(tmp_path: Path) -> None:
     files.write(tmp_path / "x.npy", {"x": value})
     mx.save(str(tmp_path / "y.npy"), hand_back(value, "mlx"))
     head = (tmp_path / "x.npy").read_bytes(), (tmp_path / "y.npy").read_bytes()
-    assert b"'<V2'" in head[0] and b"'<V2'" in head[1]
+    assert b"'<V2'" in head[0]
+    assert b"'<V2'" in head[1]
     assert host(mx.load(str(tmp_path / "x.npy"))).same_as(value)
 
 
 def test_rounding_to_bfloat16_is_to_nearest_even() -> None:
     wide = np.array([1.0, 1.00390625, 1.01171875, -1.00390625, 1e-40, 3.5e38, np.inf])
-    # Halfway cases go to the even neighbour; what is too large becomes infinite.
-    assert rounded(wide, "bfloat16").wide().tolist() == [1.0, 1.0, 1.015625, -1.0, pytest.approx(1e-40, rel=1e-2), np.inf, np.inf]
+    # Ties go to the even neighbour, and numbers that are too large become infinite.
+    assert rounded(wide, "bfloat16").wide().tolist() == [
+        1.0,
+        1.0,
+        1.015625,
+        -1.0,
+        pytest.approx(1e-40, rel=1e-2),
+        np.inf,
+        np.inf,
+    ]
 
 
 def test_byte_order_and_memory_order_do_not_show() -> None:
@@ -75,7 +85,7 @@ def test_whatever_speaks_dlpack_or_array_is_a_tensor() -> None:
             return np.arange(3.0).__dlpack_device__()
 
     class Array:
-        def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
+        def __array__(self, dtype: object = None, copy: object = None) -> Any:
             return np.arange(3, dtype=np.int32)
 
     assert host(Dlpack()).kind() == "float64 [3]"
@@ -87,13 +97,14 @@ def test_ml_dtypes_go_in_and_out() -> None:
     ml_dtypes = pytest.importorskip("ml_dtypes", reason="needs ml_dtypes")
     array = DRAW.standard_normal(8).astype(ml_dtypes.bfloat16)
     value = host(array)
-    assert value.dtype == "bfloat16" and value.bits.tobytes() == array.tobytes()
+    assert value.dtype == "bfloat16"
+    assert value.bits.tobytes() == array.tobytes()
     assert hand_back(value, array).dtype == array.dtype
 
 
 @pytest.mark.parametrize("format", files.FORMATS)
 def test_a_set_in_each_format_reads_back_and_repeats(tmp_path: Path, format: str) -> None:
-    def reference(rec, dim=4):
+    def reference(rec: Any, dim: int = 4) -> None:
         x = rec.input("x", np.random.default_rng(0).standard_normal((3, dim)).astype(np.float32))
         rec.save("half", x.astype(np.float16))
         rec.save("turn", np.exp(1j * x).astype(np.complex64))
@@ -102,7 +113,7 @@ def test_a_set_in_each_format_reads_back_and_repeats(tmp_path: Path, format: str
     assert sets[0].bytes() == sets[1].bytes()
     assert sets[0].tensor("golden", "turn").dtype == "complex64"
     assert all(entry["file"].endswith(f".{format}") for entry in sets[0].entries.values())
-    # And such a set can be used again.
+    # The set can be reused.
     again = Made(tmp_path / "c", parity_export.run(reference, tmp_path / "c", format=format, reuse=tmp_path / "a"))
     assert again.report["counts"]["reused"] == 1
     assert again.bytes() == sets[0].bytes()

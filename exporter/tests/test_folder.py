@@ -1,4 +1,4 @@
-"""A folder is wholly the old set or wholly the new one, whatever happens, and nothing else is ever lost."""
+"""A folder always holds the complete old set or the complete new one, and the user's files are never lost."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,8 +19,8 @@ from parity_export import Recorder, folder
 from parity_export.folder import FolderError
 
 
-def make(out: Path, mark: int, **options: object) -> None:
-    with Recorder(out, script=__file__, **options) as rec:  # type: ignore[arg-type]
+def make(out: Path, mark: int, **options: Any) -> None:
+    with Recorder(out, script=__file__, **options) as rec:
         rec.save("a", np.arange(8) + mark)
         rec.save("b", np.arange(9) + mark)
 
@@ -27,7 +28,7 @@ def make(out: Path, mark: int, **options: object) -> None:
 def test_what_is_not_part_of_a_set_is_never_lost(tmp_path: Path) -> None:
     make(tmp_path / "set", 1)
     (tmp_path / "set" / "notes.txt").write_text("mine")
-    with pytest.raises(FolderError, match="notes.txt` is not part of the set and would be lost"):
+    with pytest.raises(FolderError, match=r"notes\.txt` is not part of the set and would be lost; move it away first"):
         make(tmp_path / "set", 2)
     (tmp_path / "set" / "notes.txt").rename(tmp_path / "set" / ".notes")
     make(tmp_path / "set", 2)
@@ -46,16 +47,16 @@ def test_what_is_not_part_of_a_set_is_never_lost(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "set" / "manifest.json").rename(tmp_path / "manifest.json")
     (tmp_path / "pipe").rename(tmp_path / "set" / "manifest.json")
-    with pytest.raises(FolderError, match="has no readable manifest.json"):
+    with pytest.raises(FolderError, match=r"has no readable manifest\.json; only a set is replaced"):
         make(tmp_path / "set", 3)
     (tmp_path / "manifest.json").rename(tmp_path / "set" / "manifest.json")
 
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "thesis.tex").write_text("mine")
-    with pytest.raises(FolderError, match="is not empty and has no readable manifest.json"):
+    with pytest.raises(FolderError, match=r"is not empty and has no readable manifest\.json"):
         make(tmp_path / "home", 1)
     make(tmp_path / "outer" / "inner", 1)
-    with pytest.raises(FolderError, match="has another set inside it"):
+    with pytest.raises(FolderError, match=r"has another set inside it, .*inner`, which would be lost"):
         make(tmp_path / "outer", 1)
     (tmp_path / "file").write_text("")
     with pytest.raises(FolderError, match="is a file, expected a folder"):
@@ -70,8 +71,10 @@ def test_what_appears_after_the_check_is_kept(tmp_path: Path, capsys: pytest.Cap
         (tmp_path / "set" / "deep").mkdir()
         (tmp_path / "set" / "deep" / "mine.txt").write_text("mine")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["set", "set.kept-1"]
-    assert [path.as_posix() for path in (tmp_path / "set.kept-1").rglob("*.*")] == [f"{tmp_path}/set.kept-1/deep/mine.txt"]
-    assert "they are kept in" in capsys.readouterr().err
+    assert [path.as_posix() for path in (tmp_path / "set.kept-1").rglob("*.*")] == [
+        f"{tmp_path}/set.kept-1/deep/mine.txt"
+    ]
+    assert "; kept in `" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["../mine.txt", "{home}/mine.txt", "linked/mine.txt", "", ".", ".."])
@@ -118,11 +121,15 @@ def test_an_old_set_that_cannot_be_removed_loses_no_files_of_others(tmp_path: Pa
     def fail(old: Path, target: Path) -> None:
         raise OSError(5, "Input/output error")
 
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(OSError, match="Input/output error"):
-        patch.setattr(folder, "_remove_set", fail)
+    def replace() -> None:
         with folder.replacing(tmp_path / "set") as aside:
             (aside / "manifest.json").write_text('{"tensors": []}')
             (tmp_path / "set" / "mine.txt").write_text("mine")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(folder, "_remove_set", fail)
+        with pytest.raises(OSError, match="Input/output error"):
+            replace()
     make(tmp_path / "set", 2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["set", "set.kept-1"]
     assert [path.name for path in (tmp_path / "set.kept-1").iterdir()] == ["mine.txt"]
@@ -182,7 +189,7 @@ def test_where_folders_cannot_be_exchanged_the_gap_is_mended(tmp_path: Path, mon
     monkeypatch.setattr(folder, "_exchange", lambda left, right: False)
     make(tmp_path / "set", 2)
     assert [path.name for path in tmp_path.iterdir()] == ["set"]
-    # As if a run had died between the two renames, and another one while it wrote.
+    # The state after one run was killed between the two renames and another while it wrote.
     (tmp_path / "set").rename(tmp_path / ".set.old-77")
     (tmp_path / ".set.new-77").mkdir()
     folder.restore(tmp_path / "set")
@@ -225,8 +232,11 @@ def test_killed_at_any_moment_the_set_is_whole(tmp_path: Path) -> None:
     out = tmp_path / "sets" / "set"
     chance = random.Random(7)
     for _ in range(25):
-        child = subprocess.Popen([sys.executable, str(script), str(out)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        assert child.stdout is not None and child.stdout.readline()
+        child = subprocess.Popen(
+            [sys.executable, str(script), str(out)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+        assert child.stdout is not None
+        assert child.stdout.readline()
         time.sleep(chance.random() * 0.02)
         child.send_signal(signal.SIGKILL)
         child.wait()

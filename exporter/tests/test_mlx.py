@@ -1,4 +1,4 @@
-"""References in Python MLX: hooks, operations, and float64 that is float64."""
+"""References in Python MLX: hooks, operations and true float64."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ nn = pytest.importorskip("mlx.nn", reason="needs mlx")
 from parity_export import mlx_exact, mlx_side  # noqa: E402
 from parity_export.values import hand_back, host  # noqa: E402
 
+Module: Any = nn.Module
 
-class Attention(nn.Module):
+
+class Attention(Module):
     def __init__(self, dim: int):
         super().__init__()
         self.q, self.k, self.v = (nn.Linear(dim, dim) for _ in range(3))
@@ -25,7 +27,7 @@ class Attention(nn.Module):
         return mx.softmax(scores, axis=-1) @ self.v(x)
 
 
-class Block(nn.Module):
+class Block(Module):
     def __init__(self, dim: int):
         super().__init__()
         self.norm = nn.RMSNorm(dim)
@@ -37,7 +39,7 @@ class Block(nn.Module):
         return x + nn.silu(self.up(x))
 
 
-class Model(nn.Module):
+class Model(Module):
     def __init__(self, dim: int, layers: int):
         super().__init__()
         self.blocks = [Block(dim) for _ in range(layers)]
@@ -57,12 +59,15 @@ def reference(rec: Any, dim: int = 16, layers: int = 2, dtype: str = "float32", 
     model(x)
 
 
-def by_hand(made: Any, layers: int = 2) -> np.ndarray:
-    """The model's output in float64, by NumPy."""
+def by_hand(made: Any, layers: int = 2) -> Any:
+    """Returns the model's output in float64, computed by NumPy."""
     w = {name: made.tensor("weight", name).wide() for role, name in made.entries if role == "weight"}
     x = made.tensor("input", "x").wide()
     for i in range(layers):
-        linear = lambda x, name: x @ w[f"blocks.{i}.{name}.weight"].T + w[f"blocks.{i}.{name}.bias"]  # noqa: B023, E731
+
+        def linear(x: Any, name: str, block: str = f"blocks.{i}") -> Any:
+            return x @ w[f"{block}.{name}.weight"].T + w[f"{block}.{name}.bias"]
+
         h = x / np.sqrt(np.mean(x * x, -1, keepdims=True) + 1e-5) * w[f"blocks.{i}.norm.weight"]
         scores = linear(h, "attn.q") @ np.swapaxes(linear(h, "attn.k"), -1, -2) / np.sqrt(x.shape[-1])
         probs = np.exp(scores - scores.max(-1, keepdims=True))
@@ -80,8 +85,10 @@ def test_floors_are_distances_from_true_float64(export: Any, dtype: str) -> None
     error = np.abs(made.tensor("golden", "blocks.1").wide() - by_hand(made))
     assert golden["floor"]["max"] == pytest.approx(error.max(), rel=1e-3 if dtype == "float32" else 1e-9)
     assert golden["floor"]["rms"] > 0
-    # The patches are gone, and MLX is as it was.
-    assert mx.float32 != mx.float64 and isinstance(mx.zeros(2), mx.array) and mx.zeros(2).dtype == mx.float32
+    # The patches are removed.
+    assert mx.float32 != mx.float64
+    assert isinstance(mx.zeros(2), mx.array)
+    assert mx.zeros(2).dtype == mx.float32
 
 
 def test_modules_and_operations_are_seen_under_stable_names(export: Any) -> None:
@@ -110,12 +117,12 @@ def test_functions_are_seen_inside_their_module(export: Any) -> None:
     assert list(made.goldens) == ["blocks.0.silu", "blocks.1.silu"]
 
 
-def test_names_that_fit_nothing_are_told_with_near_ones(export: Any) -> None:
-    with pytest.raises(LookupError, match=r"no module is called `blocks\.\*\.atn\.q`; near names: `blocks\.\d\.attn\.q`"):
+def test_near_names_are_offered_for_a_name_that_matches_nothing(export: Any) -> None:
+    with pytest.raises(LookupError, match=r"no module matches `blocks\.\*\.atn\.q`; near names: `blocks\.\d\.attn\.q`"):
         export(lambda rec: reference(rec, names=["blocks.*.atn.q"]), script=__file__)
     made = export(lambda rec: reference(rec, names=["**.softmx", "**.q"], ops=True), script=__file__)
     (finding,) = [finding for finding in made.report["findings"] if finding["kind"] == "never-called"]
-    assert "nothing is called `**.softmx`; near names: `blocks.0.attn.softmax`" in finding["message"]
+    assert "no point matches `**.softmx`; near names: `blocks.0.attn.softmax`" in finding["message"]
 
 
 def test_operations_that_mlx_cannot_do_in_float64_take_the_floor_away(export: Any) -> None:
@@ -126,7 +133,7 @@ def test_operations_that_mlx_cannot_do_in_float64_take_the_floor_away(export: An
 
     made = export(lossy)
     assert "floor" in made.goldens["before"]
-    assert made.goldens["after"]["no_floor"] == "MLX's `erfinv` is not known to compute in float64"
+    assert made.goldens["after"]["no_floor"] == "MLX does not compute `erfinv` in true float64"
 
 
 def test_an_input_that_no_operation_uses_is_found(export: Any) -> None:
@@ -156,8 +163,16 @@ def test_quantized_layers_are_exact_in_float64(export: Any) -> None:
 
     for bits in (4, 8):
         made = export(quantized, params={"bits": bits})
-        full = np.array(mx.dequantize(*(hand_back(made.tensor("weight", name), "mlx") for name in ("weight", "scales", "biases")), group_size=32, bits=bits))
-        error = np.abs(made.tensor("golden", "out").wide() - made.tensor("input", "x").wide() @ full.T.astype(np.float64))
+        full = np.array(
+            mx.dequantize(
+                *(hand_back(made.tensor("weight", name), "mlx") for name in ("weight", "scales", "biases")),
+                group_size=32,
+                bits=bits,
+            )
+        )
+        error = np.abs(
+            made.tensor("golden", "out").wide() - made.tensor("input", "x").wide() @ full.T.astype(np.float64)
+        )
         # MLX dequantizes in float32 here, so the two truths agree to that and no further.
         assert made.goldens["out"]["floor"]["max"] == pytest.approx(error.max(), rel=0.5)
         assert made.goldens["out"]["floor"]["max"] < 1e-5
@@ -165,12 +180,14 @@ def test_quantized_layers_are_exact_in_float64(export: Any) -> None:
 
 def test_replacements_do_what_mlx_does() -> None:
     draw = np.random.default_rng(0)
-    wide = lambda *shape: mx.array(draw.standard_normal(shape), dtype=mx.float64)  # noqa: E731
+
+    def wide(*shape: int) -> Any:
+        return mx.array(draw.standard_normal(shape), dtype=mx.float64)
 
     def same(name: str, mlx: Any, *args: Any, **kwargs: Any) -> None:
         mx.set_default_device(mx.cpu)
         exact = np.array(mlx_exact.REPLACED[name](*args, **kwargs))
-        # MLX itself in float32: it has no float64 for all of these.
+        # MLX computes in float32: it does not support float64 for all of these.
         found = np.array(mlx(*mlx_side._narrowed(args), **mlx_side._narrowed(kwargs)))
         assert exact.shape == found.shape
         assert np.allclose(exact, found, rtol=1e-5, atol=1e-6), name

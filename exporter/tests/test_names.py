@@ -54,11 +54,13 @@ def test_renames_take_whole_parts_and_the_longest_first() -> None:
 
 
 def test_wildcards_that_do_not_match_up_are_an_error() -> None:
-    with pytest.raises(ValueError, match=r"`a\.\*\.b\.\*` has 2 wildcards and `x\.\*` has 1"):
+    with pytest.raises(
+        ValueError, match=r"pattern `a\.\*\.b\.\*` has 2 wildcards and its target `x\.\*` has 1; use the same"
+    ):
         Rules({"a.*.b.*": "x.*"})
-    with pytest.raises(ValueError, match="has 1 wildcards and `x` has 0"):
+    with pytest.raises(ValueError, match="has 1 wildcards and its target `x` has 0"):
         Rules({"a.*": "x"})
-    with pytest.raises(ValueError, match="no names to hook"):
+    with pytest.raises(ValueError, match="`names` of a hook is empty, expected a name, a pattern, or a mapping"):
         Rules([])
 
 
@@ -66,5 +68,5 @@ def test_near_names_are_offered() -> None:
     known = ["encoder.block.0.attn.q", "encoder.block.0.norm", "head"]
     assert near("encoder.block.0.atn.q", known).startswith("; near names: `encoder.block.0.attn.q`")
     assert "`encoder.block.0.norm`" in near("**.nrom", known)
-    assert near("zzz", known) == "; there are 3 names, `encoder.block.0.attn.q`, `encoder.block.0.norm`, `head`"
+    assert near("zzz", known) == "; known names (3): `encoder.block.0.attn.q`, `encoder.block.0.norm`, `head`"
     assert near("x", []) == ""

@@ -1,9 +1,10 @@
-"""Where a set says that it comes from: packages, files, revisions, and what really ran."""
+"""The provenance of a set: packages, files, revisions, and the files that ran."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from parity_export import provenance
 
-MODULE = '''
+MODULE = """
 from .ops import double
 
 class Layer:
@@ -21,12 +22,12 @@ class Layer:
 
 def unused():
     pass
-'''
+"""
 
 
 @pytest.fixture
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A package in a git checkout, as an editable install has it."""
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Yields a package in a git checkout, as in an editable install."""
     home = tmp_path / "checkout" / "src" / "refpkg"
     (home / "models").mkdir(parents=True)
     for folder in (home, home / "models"):
@@ -43,7 +44,9 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def git(folder: Path, *arguments: str) -> str:
     own = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false"]
-    return subprocess.run(["git", "-C", str(folder), *own, *arguments], check=True, capture_output=True, text=True).stdout.strip()
+    return subprocess.run(
+        ["git", "-C", str(folder), *own, *arguments], check=True, capture_output=True, text=True
+    ).stdout.strip()
 
 
 def reference(rec: Any) -> None:
@@ -52,7 +55,7 @@ def reference(rec: Any) -> None:
     layer = Layer()
     rec.watch(layer)
     x = rec.input("x", np.arange(4, dtype=np.float32) / 3)
-    for i in rec.axis("round", 3):
+    for _ in rec.axis("round", 3):
         x = rec.save("y", layer(x) * np.float32(0.3))
 
 
@@ -66,10 +69,10 @@ def test_files_that_ran_are_counted_by_their_place_in_the_package(export: Any, p
     assert str(tmp_path) not in (made.folder / "manifest.json").read_text()
 
 
-def test_a_checkout_tells_its_revision_and_whether_it_was_changed(export: Any, package: Path, tmp_path: Path) -> None:
+def test_a_checkout_gives_its_revision_and_whether_it_was_changed(export: Any, package: Path, tmp_path: Path) -> None:
     checkout = tmp_path / "checkout"
     git(checkout, "init", "-q")
-    # Not tracked: an environment in somebody's repository says nothing about that repository.
+    # An untracked file, as in an environment inside a repository, has no revision.
     (checkout / "other").write_text("")
     git(checkout, "add", "other")
     git(checkout, "commit", "-qm", "other")
@@ -80,7 +83,7 @@ def test_a_checkout_tells_its_revision_and_whether_it_was_changed(export: Any, p
     provenance._revision.cache_clear()
     facts = export(reference).manifest["provenance"]["sources"]["refpkg/models/layer.py"]
     assert (facts["revision"], facts["dirty"]) == (git(checkout, "rev-parse", "HEAD"), False)
-    # A change in a file that was not hooked makes the package dirty all the same.
+    # A change in any file of the package makes it dirty, hooked or not.
     (package / "models" / "ops.py").write_text("def double(x):\n    return x + x  # changed\n")
     provenance._revision.cache_clear()
     assert export(reference).manifest["provenance"]["sources"]["refpkg/models/layer.py"]["dirty"] is True
@@ -90,7 +93,8 @@ def test_settings_that_change_numbers_are_named(export: Any, monkeypatch: pytest
     monkeypatch.setenv("MKL_CBWR", "COMPATIBLE")
     monkeypatch.setenv("XLA_FLAGS", "--of-a-library-that-is-not-there")
     found = export(reference).manifest["provenance"]
-    assert found["environment"]["MKL_CBWR"] == "COMPATIBLE" and "XLA_FLAGS" not in found["environment"]
+    assert found["environment"]["MKL_CBWR"] == "COMPATIBLE"
+    assert "XLA_FLAGS" not in found["environment"]
     assert found["packages"]["numpy"] == np.__version__
     assert found["axes"] == {"round": 3}
     assert found["devices"] == ["cpu"]

@@ -1,4 +1,4 @@
-"""What the README shows is what happens."""
+"""The examples in the README work, and the README describes every call and every finding."""
 
 from __future__ import annotations
 
@@ -44,7 +44,13 @@ def test_the_first_example_writes_a_sound_set(export: Any) -> None:
 def test_the_recorder_by_itself_example_writes_a_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (text,) = [text for text in BLOCKS if "with Recorder(" in text]
     monkeypatch.chdir(tmp_path)
-    space = {"Recorder": Recorder, "__file__": __file__, "latents": np.arange(4.0), "prompt": "", "pipeline": lambda _, latents: latents * 2}
+    space = {
+        "Recorder": Recorder,
+        "__file__": __file__,
+        "latents": np.arange(4.0),
+        "prompt": "",
+        "pipeline": lambda _, latents: latents * 2,
+    }
     exec(text, space)
     manifest = json.loads((tmp_path / "fixtures" / "flux" / "latents" / "manifest.json").read_text())
     assert [entry["name"] for entry in manifest["tensors"]] == ["latents", "image"]

@@ -1,4 +1,4 @@
-"""Golden sets of real classes of `transformers`, made by real scripts in processes of their own."""
+"""Golden sets of real `transformers` classes, made by real scripts in child processes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,10 +28,11 @@ def reference(rec, dim=32, heads=4, layers=2, tokens=7, dtype="float32"):
     model = rec.weights(T5EncoderModel(config).to(getattr(torch, dtype)).eval(), vary=0.1)
     ids = rec.input("input_ids", torch.randint(0, 50, (1, tokens)))
     mask = rec.input("attention_mask", torch.tensor([[1] * (tokens - 2) + [0, 0]]))
-    rec.hook(model, {"**.layer_norm.*": None, "**.act.*": None, "encoder.block.*.1": None, "encoder": None, "root": None, "**": True},
-             ops=["softmax"], rename={
-        "encoder.block": "blocks", "encoder": "", "layer.0.SelfAttention.softmax": "attn.probs", "layer.0.SelfAttention": "attn",
-        "layer.0.layer_norm": "norm1", "layer.0": "attn.out", "layer.1.DenseReluDense": "mlp", "layer.1.layer_norm": "norm2", "layer.1": "out"})
+    dropped = ["**.layer_norm.*", "**.act.*", "encoder.block.*.1", "encoder", "root"]
+    rec.hook(model, {**dict.fromkeys(dropped), "**": True}, ops=["softmax"], rename={
+        "encoder.block": "blocks", "encoder": "", "layer.0.SelfAttention.softmax": "attn.probs",
+        "layer.0.SelfAttention": "attn", "layer.0.layer_norm": "norm1", "layer.0": "attn.out",
+        "layer.1.DenseReluDense": "mlp", "layer.1.layer_norm": "norm2", "layer.1": "out"})
     model(input_ids=ids, attention_mask=mask)
 
 if __name__ == "__main__":
@@ -78,14 +80,22 @@ if __name__ == "__main__":
 def run(tmp_path: Path, text: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     script = tmp_path / "reference.py"
     script.write_text(text)
-    own = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": os.pathsep.join([str(EXPORTER), *sys.path]), **environment}
-    done = subprocess.run([sys.executable, str(script), *arguments], env=own, capture_output=True, text=True, cwd=tmp_path)
+    own = {
+        **os.environ,
+        "HF_HUB_OFFLINE": "1",
+        "PYTHONPATH": os.pathsep.join([str(EXPORTER), *sys.path]),
+        **environment,
+    }
+    done = subprocess.run(
+        [sys.executable, str(script), *arguments], check=False, env=own, capture_output=True, text=True, cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
     return done
 
 
-def manifest(folder: Path) -> dict:
-    return json.loads((folder / "manifest.json").read_text())
+def manifest(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "manifest.json").read_text())
+    return found
 
 
 def test_a_set_of_a_real_class_made_twice_has_the_same_bytes(tmp_path: Path) -> None:
@@ -95,19 +105,23 @@ def test_a_set_of_a_real_class_made_twice_has_the_same_bytes(tmp_path: Path) -> 
         assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes(), path.name
     found = manifest(tmp_path / "a")
     goldens = {entry["name"]: entry for entry in found["tensors"] if entry["role"] == "golden"}
-    assert {"blocks.0.norm1", "blocks.1.attn.q", "blocks.1.attn.probs", "blocks.0.mlp.wo", "final_layer_norm"} <= set(goldens)
+    assert {"blocks.0.norm1", "blocks.1.attn.q", "blocks.1.attn.probs", "blocks.0.mlp.wo", "final_layer_norm"} <= set(
+        goldens
+    )
     assert all("floor" in entry for entry in goldens.values())
     assert all(entry["floor"]["rms"] > 0 for name, entry in goldens.items() if ".attn.q" in name or ".norm" in name)
     provenance = found["provenance"]
     source = provenance["sources"]["transformers/models/t5/modeling_t5.py"]
-    assert "T5Attention" in source["hooked"] and len(source["sha256"]) == 64
+    assert "T5Attention" in source["hooked"]
+    assert len(source["sha256"]) == 64
     assert provenance["executed"]["transformers/models/t5/modeling_t5.py"] > 10
     assert {"torch", "transformers", "numpy"} <= set(provenance["packages"])
     assert provenance["torch"]["threads"] == 1
     text = (tmp_path / "a" / "manifest.json").read_text()
-    assert str(tmp_path) not in text and sys.prefix not in text
+    assert str(tmp_path) not in text
+    assert sys.prefix not in text
 
-    # The other process used other kernels: the set is reproduced within its floors, from the same inputs and weights.
+    # With other kernels and the same inputs and weights, the goldens agree within their floors.
     run(tmp_path, T5, "c", PARITY_REUSE="a", ATEN_CPU_CAPABILITY="default")
     from parity_export import files
     from parity_export.floor import distance
@@ -133,14 +147,21 @@ def test_a_vision_block_with_the_function_that_rotates(tmp_path: Path) -> None:
     goldens = [entry for entry in manifest(tmp_path / "a")["tensors"] if entry["role"] == "golden"]
     names = [entry["name"] for entry in goldens]
     assert names[:6] == ["norm1", "attn.qkv", "attn.rope.0", "attn.rope.1", "attn.probs", "attn.proj"]
-    assert names[-1] == "out" and "attn.residual" in names and "mlp.gate_proj" in names
+    assert names[-1] == "out"
+    assert "attn.residual" in names
+    assert "mlp.gate_proj" in names
     assert all(entry["floor"]["max"] > 0 for entry in goldens)
 
 
 def test_the_spread_over_kernels_is_measured_when_asked(tmp_path: Path) -> None:
     run(tmp_path, ATTENTION, "a", "--spread")
     found = manifest(tmp_path / "a")
-    assert found["provenance"]["passes"][3:] == ["several threads", "scalar kernels", "without oneDNN", "plain attention"]
+    assert found["provenance"]["passes"][3:] == [
+        "several threads",
+        "scalar kernels",
+        "without oneDNN",
+        "plain attention",
+    ]
     goldens = [entry for entry in found["tensors"] if entry["role"] == "golden"]
     assert any(entry["spread"]["max"] > 0 for entry in goldens)
     assert all(entry["spread"]["max"] < 1e-4 for entry in goldens)
