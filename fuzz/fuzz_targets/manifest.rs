@@ -1,6 +1,6 @@
 #![no_main]
 
-use mlx_parity::golden::{Manifest, canonical_json};
+use mlx_parity_core::golden::{Manifest, canonical_json};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     if let Ok(manifest) = Manifest::parse(bytes) {

@@ -1,6 +1,6 @@
 //! What every tensor target does with its bytes.
 
-use mlx_parity::tensor::TensorFile;
+use mlx_parity_core::tensor::TensorFile;
 
 /// Opens the bytes as a file of that name and touches the ends of every tensor in it.
 pub fn read_all(path: &str, bytes: &[u8]) {

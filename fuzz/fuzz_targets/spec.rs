@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use mlx_parity::spec::{Policies, PoliciesState, parse_spec};
+use mlx_parity_core::spec::{Policies, PoliciesState, parse_spec};
 
 fuzz_target!(|data: &[u8]| {
     let Ok(source) = std::str::from_utf8(data) else { return };

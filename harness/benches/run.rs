@@ -1,10 +1,10 @@
-//! What the harness costs: an undriven tap, and 10,000 small checkpoints against the bare forward pass.
+//! Measures the cost of the harness: a tap without a driver, and 10,000 small checkpoints against a bare forward pass.
 //!
-//! The forward pass alone evaluates and copies to the host at each tap, as a port must that dumps its tensors by hand.
-//! The harness does that and all the rest: it starts a worker, compares, records, accounts for every checkpoint, writes
-//! the reports. Both run in turn, several times, and the best of each counts. The last line is their ratio.
+//! The bare forward pass evaluates each tap's array and copies it to the host, as a port does that dumps its tensors by
+//! hand. The suite also starts a worker, compares and records every checkpoint, and writes the reports. Both run in turn,
+//! several times. The best time of each counts, and the last line prints their ratio.
 
-#![expect(clippy::unwrap_used, reason = "a benchmark that cannot go on says where")]
+#![expect(clippy::unwrap_used, reason = "a benchmark that cannot continue reports where")]
 
 use std::fmt::Write as _;
 use std::hint::black_box;
@@ -13,7 +13,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
 use mlx_parity::Suite;
-use mlx_parity::golden::{FORMAT, made_by_key};
+use mlx_parity_core::golden::{FORMAT, made_by_key};
 use mlx_parity_tap::{scope, tap};
 use mlx_rs::Array;
 use mlx_rs::error::Exception;
@@ -24,7 +24,7 @@ const CHECKPOINTS: usize = 10_000;
 /// 1 KiB of float32.
 const ELEMENTS: usize = 256;
 const TURNS: usize = 5;
-/// Makes this program the suite; where its project is.
+/// The environment variable that makes this program the suite. Its value is the project's root.
 const PROJECT: &str = "BENCH_PROJECT";
 
 fn main() -> ExitCode {
@@ -33,7 +33,7 @@ fn main() -> ExitCode {
             .port("many", |_| Ok(forward(|_, x| tap("out", x)).map(drop)?))
             .main();
     }
-    println!("undriven tap: {:.2} ns", undriven());
+    println!("tap without a driver: {:.2} ns", undriven());
     let project = tempfile::tempdir().unwrap();
     write_project(project.path());
     let (mut bare, mut harnessed) = (f64::INFINITY, f64::INFINITY);
@@ -50,13 +50,13 @@ fn main() -> ExitCode {
         }));
         harnessed = harnessed.min(seconds(|| suite(project.path())));
     }
-    println!("bare forward: {:.1} ms, {:.1} us a checkpoint", bare * 1e3, bare / CHECKPOINTS as f64 * 1e6);
+    println!("bare forward: {:.1} ms, {:.1} us per checkpoint", bare * 1e3, bare / CHECKPOINTS as f64 * 1e6);
     println!(
-        "whole suite:  {:.1} ms, {:.1} us a checkpoint",
+        "whole suite:  {:.1} ms, {:.1} us per checkpoint",
         harnessed * 1e3,
         harnessed / CHECKPOINTS as f64 * 1e6
     );
-    println!("harness over bare forward: {:.2}", harnessed / bare);
+    println!("whole suite / bare forward: {:.2}", harnessed / bare);
     ExitCode::SUCCESS
 }
 
@@ -66,7 +66,7 @@ fn seconds(work: impl FnOnce()) -> f64 {
     start.elapsed().as_secs_f64()
 }
 
-/// Nanoseconds of a tap that nobody listens to, beyond handing the array through a function.
+/// Returns the nanoseconds of one tap without a driver, in the fastest turn.
 fn undriven() -> f64 {
     const TAPS: u32 = 20_000_000;
     let mut array = Array::from_f32(1.0);
@@ -84,19 +84,19 @@ fn undriven() -> f64 {
     best
 }
 
-/// The port: a chain of small steps, each seen by `meet`.
-fn forward(mut meet: impl FnMut(usize, Array) -> Result<Array, Exception>) -> Result<Array, Exception> {
+/// The port: a chain of small steps. Each step continues with the array that `visit` returns.
+fn forward(mut visit: impl FnMut(usize, Array) -> Result<Array, Exception>) -> Result<Array, Exception> {
     let start: Vec<f32> = (0..ELEMENTS).map(|i| i as f32 / ELEMENTS as f32 - 0.5).collect();
     let mut x = Array::from_slice(&start, &[i32::try_from(ELEMENTS).unwrap()]);
     let (scale, shift) = (Array::from_f32(0.999), Array::from_f32(0.001));
     for step in 0..CHECKPOINTS {
         let _scope = scope("step", step);
-        x = meet(step, x.multiply(&scale)?.add(&shift)?)?;
+        x = visit(step, x.multiply(&scale)?.add(&shift)?)?;
     }
     Ok(x)
 }
 
-/// Runs the suite in a process of its own, as `cargo test` would.
+/// Runs the suite in its own process, as `cargo test` does.
 fn suite(project: &Path) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.env(PROJECT, project).env("CARGO_MANIFEST_DIR", project).arg("--quiet").stdout(Stdio::piped());
@@ -104,7 +104,7 @@ fn suite(project: &Path) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
-/// A project whose goldens are what the port computes here: nothing is proven, everything is done.
+/// Writes a project whose goldens are the port's own results, so every checkpoint passes after the full work.
 fn write_project(root: &Path) {
     let script = b"# a benchmark";
     let folder = root.join("fixtures/many/steps");
@@ -145,7 +145,7 @@ fn write_project(root: &Path) {
         "tensors": tensors,
     });
     std::fs::write(folder.join("manifest.json"), manifest.to_string()).unwrap();
-    // The first run finds no snapshot, and leaves one to be accepted.
+    // The first run finds no snapshot, and accepts a new one.
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.env(PROJECT, root).env("INSTA_UPDATE", "always").env_remove("CI").arg("--quiet");
     let output = command.output().unwrap();

@@ -1,43 +1,41 @@
-//! Proves, checkpoint by checkpoint, that an mlx-rs port computes what its reference computes.
+//! Tests that an mlx-rs port computes the same tensors as its reference, checkpoint by checkpoint.
+//!
+//! A test binary with `harness = false` registers its ports in a [`Suite`]. A spec in YAML names a port and the
+//! checkpoints to compare. A fixture set holds the goldens, which the reference made. The suite has one test per
+//! checkpoint:
+//!
+//! ```no_run
+//! use std::process::ExitCode;
+//!
+//! use mlx_parity::Suite;
+//! use mlx_parity_tap::tap;
+//!
+//! fn main() -> ExitCode {
+//!     // The project's root, relative to this package; then its folders of specs and fixtures.
+//!     Suite::new("..", "parity-specs", "fixtures")
+//!         .port("my_model::block", |run| {
+//!             let x = run.input("x")?;
+//!             let weight = run.weights()?.get("linear.weight")?;
+//!             tap("out", x.matmul(weight.t())?)?;
+//!             Ok(())
+//!         })
+//!         .main()
+//! }
+//! ```
+//!
+//! - [`Suite`] lists and runs the tests for `cargo test` and `cargo nextest`.
+//! - [`Run`] gives a port its inputs, weights and parameters. It records which inputs the port used.
+//! - [`WeightSet`] loads weights strictly and records which weights the port used.
+//! - Model code calls `tap` and `scope` from the crate `mlx-parity-tap`.
+//!
+//! The commands (`cargo parity`, `cargo xtask`) are in the crate `mlx-parity-cli`.
 
-// Each feature uses a part of what they share; the build with both tells what nobody uses.
-#![cfg_attr(not(all(feature = "cli", feature = "mlx")), allow(dead_code, unused_imports))]
-
-// First, since its macros take the place of the standard library's in all that follows.
 #[macro_use]
-mod printable;
+extern crate mlx_parity_core;
 
-mod atomic;
-mod ci;
-mod class;
-#[cfg(feature = "cli")]
-pub mod cli;
-pub mod compare;
-pub mod diagnose;
-pub mod golden;
-mod hash;
-mod identity;
-mod near;
-pub mod record;
-mod regular;
-pub mod report;
-#[cfg(any(feature = "cli", feature = "mlx"))]
-mod root;
-#[cfg(any(feature = "cli", feature = "mlx"))]
-mod run;
-#[cfg(any(feature = "cli", feature = "mlx"))]
-mod settings;
-#[cfg(any(feature = "cli", feature = "mlx"))]
-mod size;
-pub mod spec;
-#[cfg(feature = "mlx")]
 mod suite;
-pub mod tensor;
+mod worker;
 
-pub use class::Class;
-#[cfg(any(feature = "cli", feature = "mlx"))]
-pub use run::CatalogueError;
-#[cfg(feature = "mlx")]
-pub use run::{ArrayError, PortResult, Run, RunError, WeightSet};
-#[cfg(feature = "mlx")]
+pub use mlx_parity_core::weights::WeightIndexError;
 pub use suite::Suite;
+pub use worker::{ArrayError, PortResult, Run, RunError, WeightSet};

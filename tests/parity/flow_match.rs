@@ -1,4 +1,4 @@
-//! How the scheduler is run: each case makes its schedule and walks down it with the velocities of the fixture.
+//! How the scheduler is run: each case makes its schedule and steps through it with the velocities of the fixture.
 
 use mlx_parity::{PortResult, Run, Suite};
 use mlx_parity_tap::scope;
@@ -19,7 +19,7 @@ pub(crate) struct Case {
     pub(crate) steps: usize,
     /// The shift depends on the size of the image.
     pub(crate) image_tokens: Option<u32>,
-    /// The walk starts from an image with noise, here.
+    /// The first step starts here, from an image with noise.
     pub(crate) begin: Option<usize>,
     /// The latents are in bfloat16.
     #[serde(default)]
@@ -33,7 +33,7 @@ struct Params {
     cases: Vec<Case>,
 }
 
-/// Runs every case, after `change`, with the given way of taking a step.
+/// Runs every case after `change`, and calls `step` for each of its steps.
 pub(crate) fn walk(
     run: &Run,
     change: impl Fn(&mut Case),

@@ -1,4 +1,4 @@
-//! How the parts of Flux are run, and the whole. Each may be changed before it runs, which only mistakes do.
+//! How the parts of Flux and the whole pipeline are run. Each function takes a change, which only `bad_ports/` uses.
 
 use mlx_parity::{PortResult, Run, Suite};
 use mlx_rs::Array;
@@ -37,7 +37,7 @@ pub(crate) fn decode(run: &Run, change: impl FnOnce(&mut vae::Decoder, &mut Arra
     let weights = run.weights()?;
     let mut decoder = vae::Decoder::new(&run.params()?)?;
     load(&mut decoder, |name| weights.get(name))?;
-    // Inputs are as the reference had them, with channels first.
+    // The inputs have channels first, as in the reference.
     let mut latents = run.input("latents")?.transpose_axes(&[0, 2, 3, 1])?;
     change(&mut decoder, &mut latents);
     decoder.forward(&latents)?;
@@ -46,7 +46,7 @@ pub(crate) fn decode(run: &Run, change: impl FnOnce(&mut vae::Decoder, &mut Arra
 
 /// The whole pipeline.
 pub(crate) fn generate(run: &Run, change: impl FnOnce(&mut Config, &mut Request)) -> PortResult {
-    /// What the spec's parameters say beside the configs; the height is that of the latents.
+    /// The parameters of the spec beside the configs; the height is that of the latents.
     #[derive(Deserialize)]
     struct Image {
         steps: usize,

@@ -13,7 +13,7 @@ pub(crate) fn ports(suite: Suite) -> Suite {
         .port("flux::t5", |run| t5(run, |_, _| {}, |encoder, ids, mask| encoder.forward(ids, Some(mask))))
 }
 
-/// Runs CLIP, pooled as its config says and as older configs say, after `prepare` and with the given way of running it.
+/// Runs CLIP through `forward` after `prepare`, pooled as its own config and as older configs require.
 pub(crate) fn clip(
     run: &Run,
     prepare: impl Fn(&mut clip::Config),
@@ -39,7 +39,7 @@ struct T5Params {
     config: t5::Config,
 }
 
-/// Runs T5, with and without its mask, after `prepare` and with the given way of running it.
+/// Runs T5, with its mask and without it, through `forward` after `prepare`.
 pub(crate) fn t5(
     run: &Run,
     prepare: impl Fn(&mut t5::Config, &mut Vec<Vec<i32>>),

@@ -8,7 +8,7 @@ pub(crate) fn ports(suite: Suite) -> Suite {
     suite.port("quantized::linear", |run| linear(run, |_| {}, |_| Ok(())))
 }
 
-/// Runs the layer and its copies, after something was done to the config, and to the loaded layers.
+/// Runs the layer and its copies, after these changes to the config and to the loaded layers.
 pub(crate) fn linear(
     run: &Run,
     prepare: impl Fn(&mut Config),

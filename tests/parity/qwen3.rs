@@ -4,7 +4,7 @@ use mlx_parity::Suite;
 use parity_tests::qwen3::{Config, Qwen3};
 use serde::Deserialize;
 
-/// What the parameters of the spec say beside the model's configuration.
+/// The parameters of the spec beside the model's configuration.
 #[derive(Deserialize)]
 struct Params {
     steps: usize,

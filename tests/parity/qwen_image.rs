@@ -4,7 +4,7 @@ use mlx_parity::Suite;
 use parity_tests::qwen_image::{transformer, vision};
 use serde::Deserialize;
 
-/// What the parameters of the vision tower's spec say beside its configuration.
+/// The parameters of the vision tower's spec beside its configuration.
 #[derive(Deserialize)]
 struct VisionParams {
     grid: Vec<vision::Grid>,
@@ -12,7 +12,7 @@ struct VisionParams {
     config: vision::Config,
 }
 
-/// What the parameters of the transformer's specs say beside its configuration.
+/// The parameters of the transformer's specs beside its configuration.
 #[derive(Deserialize)]
 struct TransformerParams {
     shapes: Vec<[i32; 3]>,

@@ -1,12 +1,10 @@
-//! The commands of this repository. A port's own repository can have the same file with its own names.
+//! The commands of this repository, built with the versions in its lock file. Their settings are in
+//! `workspace.metadata.parity` in `Cargo.toml`.
 
 use std::process::ExitCode;
 
-use mlx_parity::cli::Project;
+use mlx_parity_cli::Project;
 
 fn main() -> ExitCode {
-    Project::new("..", "parity-specs", "fixtures")
-        .exporter("exporter")
-        .fault_bench("tests/faults.yaml", "parity-tests", "mistaken")
-        .main()
+    Project::from_manifest("..").main()
 }

@@ -1,177 +1,152 @@
-//! One spec of a suite: run at most once, however many of its trials ask.
+//! One spec of a suite, which runs at most once for all its trials.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use super::stats;
+use super::context::Context;
+use super::snapshot;
 use serde::{Deserialize, Serialize};
 
-use crate::Class;
-use crate::golden::{ChecksumMemory, FixtureSet, Trust};
-use crate::report::error_chain;
-use crate::run::{
-    Account, Compared, EXIT, Ending, Exit, Folder, FolderError, Going, Inject, JOB, Job, Obstacle, Out,
-    RunName, STARTED, Story, Verified, account, attempt, launch, look_at_fixtures, stats_text,
+use crate::worker::launch;
+use mlx_parity_core::gate::Class;
+use mlx_parity_core::golden::{ChecksumMemory, FixtureSet, Trust};
+use mlx_parity_core::preflight::look_at_fixtures;
+use mlx_parity_core::results::{Account, RunData, SpecFile, TrialResult, account, stats_text};
+use mlx_parity_core::run_folder::Compared;
+use mlx_parity_core::run_folder::{
+    EXIT, Exit, Folder, FolderError, JOB, Job, Obstacle, SPEC_FILE, STARTED, Verified,
 };
-use crate::spec::Spec;
+use mlx_parity_core::runs::attempt;
+use mlx_parity_core::spec::Inject;
+use mlx_parity_core::spec::Spec;
+use mlx_parity_core::text::error_chain;
 
-/// What all cases of a suite share.
-#[derive(Debug)]
-pub(super) struct Home {
-    pub(super) root: PathBuf,
-    pub(super) spec_root: PathBuf,
-    pub(super) fixture_root: PathBuf,
-    pub(super) snapshots: PathBuf,
-    pub(super) out: Out,
-    /// What this run is called, and whether other processes run other trials of the same specs.
-    pub(super) name: RunName,
-    pub(super) shared: bool,
-    /// The run, once the first spec has started it.
-    pub(super) going: OnceLock<Result<Going, String>>,
-    /// How often ports run again to be timed.
-    pub(super) times: u32,
-}
-
-impl Home {
-    /// The run's folder, which the first caller makes.
-    fn run_folder(&self) -> Result<&Path, String> {
-        let going = self.going.get_or_init(|| {
-            let going = self.out.start(&self.name).map_err(|error| error_chain(&error))?;
-            going.note.iter().for_each(|note| eprintln!("parity: {note}"));
-            Ok(going)
-        });
-        going.as_ref().map(|going| going.folder.as_path()).map_err(Clone::clone)
-    }
-
-    /// The run's folder, if any spec has started the run.
-    pub(super) fn started(&self) -> Option<&Path> {
-        self.going.get()?.as_ref().ok().map(|going| going.folder.as_path())
-    }
-}
-
-/// Who runs a spec.
+/// The process that runs a spec.
 #[derive(Debug, Serialize, Deserialize)]
 struct Started {
     process: u32,
-    /// Which attempt of nextest's, from 1.
+    /// Number of the nextest attempt, from 1.
     attempt: u32,
 }
 
 /// A spec with the settings of this run.
 #[derive(Debug)]
 pub(super) struct Case {
-    home: Arc<Home>,
+    context: Arc<Context>,
     pub(super) spec: Arc<Spec>,
     pub(super) level: u8,
     inject: Inject,
-    /// What is wrong with the spec itself that only the suite can know: its port is not registered.
+    /// Why this suite cannot run the spec: its port is not registered, or no checkpoint is checked at this level.
     pub(super) unusable: Option<String>,
-    /// The checkpoints that were asked for, when those are not all.
+    /// The selected checkpoints; unset if the port must run to its end.
     wanted: OnceLock<Vec<String>>,
-    /// Whether the trial of the port's statistics was asked for.
+    /// Whether the trial `stats` is selected.
     wants_stats: AtomicBool,
     account: OnceLock<Result<Arc<Account>, String>>,
 }
 
 impl Case {
     pub(super) fn new(
-        home: Arc<Home>,
+        context: Arc<Context>,
         spec: Arc<Spec>,
         level: u8,
         inject: Inject,
         unusable: Option<String>,
     ) -> Self {
         let (wanted, wants_stats, account) = (OnceLock::new(), AtomicBool::new(false), OnceLock::new());
-        Self { home, spec, level, inject, unusable, wanted, wants_stats, account }
+        Self { context, spec, level, inject, unusable, wanted, wants_stats, account }
     }
 
-    /// Has the port's statistics compared when the spec is run.
+    /// Compares the port's statistics with the snapshot after the run.
     pub(super) fn want_stats(&self) {
         self.wants_stats.store(true, Ordering::Relaxed);
     }
 
-    /// Lets the port be stopped once these checkpoints were met.
+    /// Allows the worker to stop the port once it has reached these checkpoints.
     pub(super) fn stop_after(&self, checkpoints: Vec<String>) {
         let _ = self.wanted.set(checkpoints);
     }
 
-    /// How the trial of that name ended, in the account of its spec; the first caller runs the spec, the others wait for it.
-    pub(super) fn ending(&self, name: &str) -> Result<(&Account, &Ending), String> {
+    /// Returns the spec's account and the result of the trial `name`. The first call runs the spec; other calls wait
+    /// for that run.
+    pub(super) fn trial(&self, name: &str) -> Result<(&Account, &TrialResult), String> {
         let account = self.account.get_or_init(|| {
-            let folder = self.home.run_folder()?.join(&self.spec.id);
-            let story = self.story(folder).map_err(|error| error_chain(&error))?;
-            // Another process may have run the spec for this one, as it was then.
-            if story.spec_digest().is_some_and(|digest| digest != self.spec.digest()) {
+            let run = self.context.run_folder()?;
+            let data = self.data(run.join(&self.spec.id)).map_err(|error| error_chain(&error))?;
+            // Another process may have run the spec before its file changed.
+            if data.spec_digest().is_some_and(|digest| digest != self.spec.digest()) {
                 let path = self.spec.path.display();
-                return Err(format!("`{path}` changed while it was being tested; run again"));
+                return Err(format!("`{path}` changed during the test; rerun"));
             }
-            let mut account = account(&self.spec, story);
+            let data = data.shown_at(self.context.shown(run).join(&self.spec.id));
+            let mut account = account(&self.spec, data);
             if self.wants_stats.load(Ordering::Relaxed) {
-                let compared = self.compare_stats(&account.story);
+                let compared = self.compare_stats(&account.data);
                 account.set_stats(&compared);
             }
             Ok(Arc::new(account))
         });
         let account = account.as_ref().map_err(Clone::clone)?;
         account
-            .ending(name)
-            .map(|ending| (&**account, ending))
-            .ok_or_else(|| format!("the accounts of `{}` have no `{name}`; please report this", self.spec.id))
+            .trial(name)
+            .map(|trial| (&**account, trial))
+            .ok_or_else(|| format!("`{}` has no result for trial `{name}`; please report this", self.spec.id))
     }
 
-    /// What came of the spec, if any of its trials was asked for.
+    /// Returns the spec's account, or `None` if no trial has run the spec.
     pub(super) fn account(&self) -> Option<&Result<Arc<Account>, String>> {
         self.account.get()
     }
 
-    /// Compares the statistics of the whole run with those that were accepted.
-    fn compare_stats(&self, story: &Story) -> Compared {
-        let Home { root, snapshots, .. } = &*self.home;
-        let folder = story.folder();
-        match stats_text(&self.spec, story) {
-            Ok(text) => stats::compare(folder, root, snapshots, &self.spec.id, &text),
-            Err(why) => stats::cannot(folder, &why),
+    /// Compares the statistics of the whole run with the accepted snapshot.
+    fn compare_stats(&self, data: &RunData) -> Compared {
+        let Context { root, snapshots, .. } = &*self.context;
+        let folder = data.folder();
+        match stats_text(&self.spec, data) {
+            Ok(text) => snapshot::compare(folder, root, snapshots, &self.spec.id, &text),
+            Err(why) => snapshot::cannot_compare(folder, &why),
         }
     }
 
-    /// Runs the spec, or waits for the process that does, and reads what it left.
-    fn story(&self, folder: PathBuf) -> Result<Story, FolderError> {
+    /// Runs the spec, or waits for the process that runs it, and reads the run folder.
+    fn data(&self, folder: PathBuf) -> Result<RunData, FolderError> {
         let folder = Folder::create(folder)?;
         let _held = folder.lock()?;
         let mut retry = false;
-        if self.home.shared {
-            // A retry of nextest is a new attempt at the same run, made by the first process that comes to it;
-            // everything else that was started is not repeated.
+        if self.context.is_shared() {
+            // A nextest retry runs a crashed spec once more, in the first process that gets the lock. No other run is
+            // repeated.
             let before: Option<Started> = folder.read_json(STARTED)?;
             retry = before.is_some_and(|before| before.attempt < attempt());
-            if let Some(story) = Story::read(&folder)?.filter(|story| !(retry && story.crashed())) {
-                return Ok(story);
+            if let Some(data) = RunData::read(&folder)?.filter(|data| !(retry && data.crashed())) {
+                return Ok(data);
             }
         }
-        let exit = if self.home.shared && !retry && folder.file(STARTED).exists() {
+        let exit = if self.context.is_shared() && !retry && folder.file(STARTED).exists() {
             Exit::Abandoned
         } else {
             let job = Job {
                 spec: self.spec.id.clone(),
-                spec_root: self.home.spec_root.clone(),
-                fixture_root: self.home.fixture_root.clone(),
+                spec_root: self.context.spec_root.clone(),
+                fixture_root: self.context.fixture_root.clone(),
                 folder: folder.clone(),
                 level: self.level,
-                until: self.wanted.get().cloned().filter(|_| !self.home.shared),
+                until: self.wanted.get().cloned().filter(|_| !self.context.is_shared()),
                 inject: self.inject.clone(),
-                times: self.home.times,
+                times: self.context.settings.times,
                 mutate: None,
                 verified: Verified::of(&self.spec, None),
             };
-            // What an earlier attempt left, or an earlier run of the same name, is not ours.
+            // An earlier attempt, or an earlier run with the same name, may have left files.
             folder.clear()?;
             folder.write_json(STARTED, &Started { process: std::process::id(), attempt: attempt() })?;
+            folder.write_json(SPEC_FILE, &SpecFile::of(&self.spec))?;
             folder.write_json(JOB, &job)?;
             self.run(job)?
         };
         folder.write_json(EXIT, &exit)?;
-        Story::read(&folder)?.ok_or_else(|| FolderError::Read {
+        RunData::read(&folder)?.ok_or_else(|| FolderError::Read {
             path: folder.file(EXIT),
             source: std::io::ErrorKind::NotFound.into(),
         })
@@ -183,22 +158,22 @@ impl Case {
         if !obstacles.is_empty() {
             return Ok(Exit::NotStarted("see obstacles.json".into()));
         }
-        // The worker reads all of it once more, later, and must find what was looked at here.
+        // The worker reads the files again, and must find the contents that were verified here.
         job.verified = Verified::of(&self.spec, fixtures.as_ref());
         job.folder.write_json(JOB, &job)?;
-        Ok(launch(&job, self.spec.timeout, &self.home.out.device()))
+        Ok(launch(&job, self.spec.timeout, &self.context.out.device()))
     }
 
-    /// The fixtures, and what makes running pointless: an unusable spec, or fixtures that cannot be trusted.
+    /// Returns the fixtures and every reason not to run: an unusable spec, or fixtures that cannot be trusted.
     fn fixtures(&self) -> (Option<FixtureSet>, Vec<Obstacle>) {
         if let Some(text) = &self.unusable {
             return (None, vec![Obstacle { class: Class::Spec, text: text.clone() }]);
         }
-        let Home { root, fixture_root, out, .. } = &*self.home;
+        let Context { root, fixture_root, out, .. } = &*self.context;
         let mut memory = ChecksumMemory::load(out.checksums(), Trust::here());
         let looked = look_at_fixtures(&self.spec, root, fixture_root, &mut memory);
         if let Err(error) = memory.save() {
-            eprintln!("what was verified could not be remembered: {error}");
+            eprintln!("cannot save the verified checksums: {error}");
         }
         looked
     }

@@ -1,10 +1,12 @@
-//! Specs become tests: one libtest-mimic trial a checkpoint, known before anything runs.
+//! Turns specs into tests: one libtest-mimic trial per checkpoint, listed before any port runs.
 
 mod case;
-mod loaded;
+mod conclusion;
+mod context;
+mod execute;
+mod loaded_specs;
 mod mutate;
-mod stats;
-mod tell;
+mod snapshot;
 mod trials;
 
 use std::collections::BTreeMap;
@@ -13,11 +15,16 @@ use std::process::ExitCode;
 
 use libtest_mimic::Arguments;
 
-use crate::root::Place;
-use crate::run::{Port, PortResult, Run, request, work};
-use crate::settings::names::{BENCH_SPECS, SNAPSHOT, WORKER};
+use crate::worker::{Port, PortResult, Run, work};
+use mlx_parity_core::root::ProcessPlace;
+use mlx_parity_core::runs::request;
+use mlx_parity_core::settings::names::{BENCH_SPECS, SNAPSHOT, WORKER};
+use mlx_parity_core::settings::variable;
+use mlx_parity_core::text::program::{program, program_of, set_program};
 
-/// A parity suite: where specs and fixtures are, and the ports that they name.
+/// A parity suite: the folders of specs and fixtures, and the ports that the specs name.
+///
+/// Build it with [`Suite::new`], register the ports with [`Suite::port`], and end with [`Suite::main`]:
 ///
 /// ```no_run
 /// use std::process::ExitCode;
@@ -37,33 +44,35 @@ pub struct Suite {
     root: PathBuf,
     spec_root: PathBuf,
     fixture_root: PathBuf,
-    /// Whether the fixture root is the project's own, not one that other suites may use too.
+    /// Whether the fixture root is the project's own folder, and not one that `PARITY_FIXTURES` names.
     own_fixtures: bool,
     snapshots: PathBuf,
     ports: BTreeMap<String, Port>,
-    /// Whether it runs only what `cargo xtask fault-bench` names.
+    /// Whether this suite only runs under `cargo xtask fault-bench`.
     is_bench: bool,
-    /// Why no trial of this suite could mean anything: its root is not that of the checkout that runs.
+    /// Why every trial fails: `root` is outside the checkout that this process belongs to.
     misplaced: Option<String>,
 }
 
 impl Suite {
-    /// A suite over the specs and the fixtures in these two folders of `root`, which is meant from the folder of the
-    /// package that runs: `..` for a package in a folder of the repository, `.` for one that is the repository.
+    /// Returns a suite without ports. `specs` and `fixtures` are folders inside `root`.
     ///
-    /// That folder is the one that Cargo and nextest name when they run a test (`CARGO_MANIFEST_DIR`), so that a copied
-    /// checkout tests itself. Where it is not set, `root` is meant from the current folder and must contain the running
-    /// binary. An absolute `root` must contain the package, or the binary. Every trial fails where that does not hold.
+    /// `root` is the project's root, relative to the package that runs: `..` for a package in a folder of the
+    /// repository, `.` for a package at the root of the repository. The package's folder is `CARGO_MANIFEST_DIR`, which
+    /// Cargo and nextest set when they run a test, so a copied checkout tests itself. If the variable is not set,
+    /// `root` is relative to the current folder and must contain the running binary. An absolute `root` must contain the
+    /// package, or the binary if the variable is not set. If `root` breaks these rules, every trial fails.
     ///
-    /// `PARITY_FIXTURES` names another fixture root, from `root`, for sets that are too large for the repository.
+    /// `PARITY_FIXTURES` replaces the fixture folder, for sets that are too large for the repository. A relative path
+    /// starts at `root`.
     pub fn new(root: impl AsRef<Path>, specs: impl AsRef<Path>, fixtures: impl AsRef<Path>) -> Self {
-        let (root, misplaced) = match Place::here().suite_root(root.as_ref()) {
+        let (root, misplaced) = match ProcessPlace::here().suite_root(root.as_ref()) {
             Ok(root) => (root, None),
             Err(error) => (root.as_ref().to_owned(), Some(error.to_string())),
         };
+        set_program(program_of(&root));
         let own = root.join(fixtures);
-        let fixture_root =
-            std::env::var_os("PARITY_FIXTURES").map_or_else(|| own.clone(), |other| root.join(other));
+        let fixture_root = variable("PARITY_FIXTURES").map_or_else(|| own.clone(), |other| root.join(other));
         let own_fixtures = fixture_root == own;
         let (spec_root, snapshots) = (root.join(specs), root.join("tests/snapshots"));
         Self {
@@ -78,15 +87,17 @@ impl Suite {
         }
     }
 
-    /// Names another folder of `root` than `tests/snapshots` for the statistics that were accepted of each port.
+    /// Sets the folder of the accepted statistics, relative to `root`. The default is `tests/snapshots`.
     ///
-    /// `cargo insta` finds those that lie in the folder of a package.
+    /// `cargo insta` only finds snapshots inside the folder of a package.
     pub fn snapshots(mut self, folder: impl AsRef<Path>) -> Self {
         self.snapshots = self.root.join(folder);
         self
     }
 
-    /// Registers the port that specs name as `name`. The closure builds the model and runs its forward pass once.
+    /// Registers a port. Specs refer to it as `port: <name>`; a second port with the same name replaces the first.
+    ///
+    /// The closure builds the model and runs its forward pass once. It may be called several times in one process.
     pub fn port(
         mut self,
         name: impl Into<String>,
@@ -96,43 +107,45 @@ impl Suite {
         self
     }
 
-    /// Makes it the suite that `cargo xtask fault-bench` runs, whose specs are those that the command writes: each
-    /// spec as it is, and once for each fault of its port with the port `<port>/<fault>`.
+    /// Makes this the suite that `cargo xtask fault-bench` runs. The command writes the specs: each spec unchanged, and
+    /// once per fault with the port `<port>/<fault>`.
     ///
-    /// It belongs in a binary of its own, and does nothing unless that command has started it.
+    /// Such a suite needs its own test binary. If anything but the command starts it, [`Suite::main`] prints a hint and
+    /// returns exit code 1.
     pub fn fault_bench(mut self) -> Self {
         self.is_bench = true;
         self
     }
 
-    /// Runs as libtest would, with its arguments and its exit codes: 0 when all passed, 101 when any failed.
+    /// Lists or runs the tests with libtest's arguments, and returns libtest's exit code: 0 if no test failed, 101 if
+    /// any failed.
     ///
-    /// When one of our own processes has started it for something else, it does that instead: a worker runs one spec,
-    /// another process looks at one snapshot, and `cargo xtask mutate` has it plant faults.
+    /// The harness also starts this binary for three other tasks: to run one spec (a worker), to compare one snapshot,
+    /// and to run the mutations of `cargo xtask mutate`. `main` then does that task instead.
     pub fn main(mut self) -> ExitCode {
         let refused = match request() {
             Ok(Some((WORKER, job))) => return work(Path::new(&job), &self.ports),
-            Ok(Some((SNAPSHOT, folder))) => return stats::work(Path::new(&folder)),
+            Ok(Some((SNAPSHOT, folder))) => return snapshot::work(Path::new(&folder)),
             Ok(Some((BENCH_SPECS, specs))) if self.is_bench => {
                 self.spec_root = PathBuf::from(specs);
                 None
             }
             _ if self.is_bench => {
-                eprintln!("these ports are wrong on purpose; run `cargo xtask fault-bench`");
+                eprintln!("the ports of this suite have faults; run `{} fault-bench`", program());
                 return ExitCode::FAILURE;
             }
-            Ok(Some((BENCH_SPECS, _))) => Some(
-                "this suite is no bench of faults: it has to say so with `Suite::fault_bench`".to_owned(),
-            ),
+            Ok(Some((BENCH_SPECS, _))) => {
+                Some("this suite is not a fault bench; call `Suite::fault_bench` before `main`".to_owned())
+            }
             Ok(Some((_, spec))) => return mutate::run(&self, &spec.to_string_lossy()),
             Ok(None) => None,
             Err(stale) => Some(stale.to_string()),
         };
-        trials::run(&self, &Arguments::from_args(), refused)
+        execute::run(&self, &Arguments::from_args(), refused)
     }
 }
 
-/// The test target that this process is: Cargo puts a hash behind its name.
+/// Returns the name of this test target: the name of the binary without the hash that Cargo appends.
 fn target() -> String {
     let program = std::env::current_exe().ok();
     let stem = program.as_deref().and_then(Path::file_stem).map(|stem| stem.to_string_lossy().into_owned());

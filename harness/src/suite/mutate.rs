@@ -1,23 +1,28 @@
-//! `cargo xtask mutate` in the suite: what the checkpoints of one spec notice of faults that are planted at its taps.
+//! The suite's side of `cargo xtask mutate`: starts workers until every mutation of one spec has a result.
 
 use std::collections::HashSet;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use super::Suite;
-use crate::golden::{ChecksumMemory, Trust};
-use crate::report::{error_chain, score_line};
-use crate::run::{
-    Exit, Folder, Inject, JOB, Job, Mutation, Mutations, Noticed, Out, Step, Steps, Verified, claim,
-    launch_watched, look_at_fixtures,
-};
-use crate::settings::Settings;
-use crate::spec::{Host, Specs};
+use crate::worker::launch_watched;
+use mlx_parity_core::golden::{ChecksumMemory, Trust};
+use mlx_parity_core::mutation::{MutationEvent, MutationLog, MutationResult, MutationResults, Noticed};
+use mlx_parity_core::preflight::look_at_fixtures;
+use mlx_parity_core::report::score_line;
+use mlx_parity_core::run_folder::{Exit, Folder, JOB, Job, Verified};
+use mlx_parity_core::runs::{Out, claim};
+use mlx_parity_core::settings::Settings;
+use mlx_parity_core::spec::Inject;
+use mlx_parity_core::spec::{Host, Specs};
+use mlx_parity_core::text::error_chain;
 
-/// How many workers a spec may take with it before it is given up.
-const CRASHES: usize = 100;
+/// Number of workers that may crash before the command gives up.
+const MOST_CRASHES: usize = 100;
 
-/// Plants every fault, one at a time, and leaves what came of them in `mutations/<spec>/`.
+/// Runs the port once per mutation, writes the results to `mutations/<spec>/` and prints the score.
+///
+/// Returns exit code 101 if the mutations cannot run.
 pub(super) fn run(suite: &Suite, id: &str) -> ExitCode {
     match mutate(suite, id) {
         Ok(mutations) => {
@@ -31,7 +36,7 @@ pub(super) fn run(suite: &Suite, id: &str) -> ExitCode {
     }
 }
 
-fn mutate(suite: &Suite, id: &str) -> Result<Mutations, String> {
+fn mutate(suite: &Suite, id: &str) -> Result<MutationResults, String> {
     if let Some(problem) = &suite.misplaced {
         return Err(problem.clone());
     }
@@ -47,20 +52,20 @@ fn mutate(suite: &Suite, id: &str) -> Result<Mutations, String> {
     let out = Out::of(&suite.root);
     let mut memory = ChecksumMemory::load(out.checksums(), Trust::here());
     let (fixtures, obstacles) = look_at_fixtures(&spec, &suite.root, &suite.fixture_root, &mut memory);
-    // What cannot be remembered is hashed again the next time.
+    // Without saved checksums, the next run hashes the files again.
     let _ = memory.save();
     if let Some(obstacle) = obstacles.first() {
         return Err(obstacle.text.clone());
     }
-    let said = |error: crate::run::FolderError| error_chain(&error);
-    claim(&out.path().join("mutations")).map_err(said)?;
-    let folder = Folder::create(out.path().join("mutations").join(id)).map_err(said)?;
-    let _held = folder.lock().map_err(said)?;
-    folder.clear().map_err(said)?;
-    let steps = Steps::in_folder(&folder);
+    let message = |error: mlx_parity_core::run_folder::FolderError| error_chain(&error);
+    claim(&out.path().join("mutations")).map_err(message)?;
+    let folder = Folder::create(out.path().join("mutations").join(id)).map_err(message)?;
+    let _held = folder.lock().map_err(message)?;
+    folder.clear().map_err(message)?;
+    let log = MutationLog::in_folder(&folder);
     let mut crashed = HashSet::new();
     loop {
-        let done = Mutations::of(steps.read().map_err(said)?).came.len();
+        let done = MutationResults::of(log.read().map_err(message)?).results.len();
         let job = Job {
             spec: id.to_owned(),
             spec_root: suite.spec_root.clone(),
@@ -73,43 +78,46 @@ fn mutate(suite: &Suite, id: &str) -> Result<Mutations, String> {
             mutate: Some(done),
             verified: Verified::of(&spec, fixtures.as_ref()),
         };
-        folder.write_json(JOB, &job).map_err(said)?;
-        let (mut length, mut told) = (steps.length(), Instant::now());
+        folder.write_json(JOB, &job).map_err(message)?;
+        let (mut length, mut printed) = (log.length(), Instant::now());
         let exit = launch_watched(&job, spec.timeout, &out.device(), || {
-            let moved = std::mem::replace(&mut length, steps.length()) != length;
-            if moved && told.elapsed() > Duration::from_millis(200) {
-                tell(&steps);
-                told = Instant::now();
+            let moved = std::mem::replace(&mut length, log.length()) != length;
+            if moved && printed.elapsed() > Duration::from_millis(200) {
+                print_progress(&log);
+                printed = Instant::now();
             }
             moved
         });
-        let found = Mutations::of(steps.read().map_err(said)?);
-        match (exit, found.open.clone()) {
+        let found = MutationResults::of(log.read().map_err(message)?);
+        match (exit, found.running.clone()) {
             (Exit::Done, _) => return Ok(found),
-            // A fault that takes the process with it is noticed; the next worker goes on behind it.
-            (exit, Some(planted)) if crashed.len() < CRASHES && crashed.insert(found.came.len()) => {
+            // A mutation that crashes the process counts as noticed; the next worker continues after it.
+            (exit, Some(mutation)) if crashed.len() < MOST_CRASHES && crashed.insert(found.results.len()) => {
                 let how = match exit {
-                    Exit::TimedOut(seconds) => format!("it did not come back within {seconds} s"),
-                    _ => "it took its process with it".to_owned(),
+                    Exit::TimedOut(seconds) => format!("it ran for more than {seconds} s"),
+                    _ => "its process crashed".to_owned(),
                 };
-                let came = Mutation { planted, noticed: Noticed::Port(how), used: None };
-                steps.write(&Step::Came(came)).map_err(said)?;
+                let result = MutationResult { mutation, noticed: Noticed::Port(how), used: None };
+                log.write(&MutationEvent::Finished(result)).map_err(message)?;
             }
-            _ => return Err(last_words(&folder)),
+            _ => return Err(last_line(&folder)),
         }
     }
 }
 
-/// A line on how far it is, which is all that `cargo xtask mutate` shows meanwhile.
-fn tell(steps: &Steps) {
-    if let Ok(read) = steps.read() {
-        let found = Mutations::of(read);
-        println!("{} of {} faults planted", found.came.len(), found.planned);
+/// Prints the number of finished mutations, which `cargo xtask mutate` shows while it waits.
+fn print_progress(log: &MutationLog) {
+    if let Ok(read) = log.read() {
+        let found = MutationResults::of(read);
+        println!("{} of {} mutations done", found.results.len(), found.planned);
     }
 }
 
-fn last_words(folder: &Folder) -> String {
-    let said = crate::regular::read_text(&folder.output(), crate::regular::TEXT).unwrap_or_default();
-    let last = said.lines().rev().find(|line| !line.trim().is_empty());
-    last.unwrap_or("the worker ended and said nothing").to_owned()
+/// Returns the last line that the worker printed.
+fn last_line(folder: &Folder) -> String {
+    let output =
+        mlx_parity_core::files::regular::read_text(&folder.output(), mlx_parity_core::files::regular::TEXT)
+            .unwrap_or_default();
+    let last = output.lines().rev().find(|line| !line.trim().is_empty());
+    last.unwrap_or("the worker ended without a message").to_owned()
 }

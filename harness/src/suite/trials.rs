@@ -1,215 +1,171 @@
-//! The list of trials, and what is said once they have run.
+//! The list of trials: one per checkpoint, and the trials for settings, discovery, fixtures, weights and statistics.
 
-use std::process::ExitCode;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 
 use super::Suite;
-use super::case::{Case, Home};
-use super::loaded::Loaded;
-use super::tell::tell;
-use crate::printable::{clean, clean_lines};
-use crate::report::{Summary, trial_text};
-use crate::run::{DISCOVERY, FIXTURE, Out, RunName, SPEC, STATS, Verdict, WEIGHTS, discovery, trial_names};
-use crate::settings::Require;
-use crate::spec::{Host, Spec, SpecError};
+use super::case::Case;
+use super::context::Context;
+use super::loaded_specs::LoadedSpecs;
+use mlx_parity_core::preflight::{DISCOVERY, discovery};
+use mlx_parity_core::report::trial_text;
+use mlx_parity_core::results::{FIXTURE, SPEC, STATS, TrialOutcome, WEIGHTS, trial_names};
+use mlx_parity_core::run_folder::{Selection, TrialLine, TrialStatus};
+use mlx_parity_core::runs::RunName;
+use mlx_parity_core::settings::{Require, Settings};
+use mlx_parity_core::spec::{Inject, Spec, SpecError};
+use mlx_parity_core::text::printable::{clean, clean_lines};
 
-/// The trial of what the environment says, there only when something is wrong with that.
+/// The name of the trial that fails when a setting is wrong; it exists only then.
 const SETTINGS: &str = "parity::settings";
 
-/// Lists or runs the trials that `arguments` select. Where `refused` says why nothing can be run, each of them fails with
-/// that.
-pub(super) fn run(suite: &Suite, arguments: &Arguments, refused: Option<String>) -> ExitCode {
-    if arguments.test_threads == Some(0) {
-        // As libtest has it; libtest-mimic would wait for threads that there are not.
-        eprintln!("error: argument for --test-threads must not be 0");
-        return ExitCode::from(101);
-    }
-    let mut all = Trials::of(suite, arguments, refused);
-    all.select(arguments);
-    let Trials { trials, told, .. } = all;
-    let conclusion = libtest_mimic::run(arguments, trials.into_iter().map(|(trial, _)| trial).collect());
-    if arguments.list {
-        return ExitCode::SUCCESS;
-    }
-    tell(&told, arguments, &conclusion)
-}
+/// The case of a trial and the trial's name without the spec; `None` if the trial has no readable spec.
+pub(super) type Owner = Option<(Arc<Case>, String)>;
 
-/// The case that a trial belongs to and its name there, if its spec can be read.
-type Owner = Option<(Arc<Case>, String)>;
-
-/// The trials, and what is needed to tell of them.
-struct Trials {
-    trials: Vec<(Trial, Owner)>,
-    require: Require,
-    told: Told,
-}
-
-/// What there is to tell once the trials have run.
-pub(super) struct Told {
+/// The trials of a suite and their results.
+pub(super) struct SuiteTrials {
+    pub(super) trials: Vec<(Trial, Owner)>,
+    pub(super) context: Arc<Context>,
     pub(super) cases: Vec<Arc<Case>>,
-    /// Specs that do not run, and why; libtest has no place for reasons.
-    pub(super) ignored: Vec<(Arc<Spec>, String)>,
-    /// Specs that cannot run here and had to.
-    pub(super) required: Vec<(Arc<Spec>, String)>,
-    pub(super) broken: Vec<SpecError>,
-    /// What is wrong with specs and fixtures as a whole, once that was looked at.
-    pub(super) discovery: Arc<Mutex<Option<Vec<String>>>>,
-    /// Each trial counts itself here, so that none can be lost between ours and libtest's accounts.
-    pub(super) counts: Arc<Mutex<Summary>>,
-    /// How many trials there are in all.
+    /// Total number of trials.
     pub(super) declared: usize,
-    /// Why nothing can be run at all: a setting, for example.
-    pub(super) refused: Option<String>,
-    pub(super) home: Option<Arc<Home>>,
+    /// The error of the first invalid spec file.
+    broken: Option<String>,
 }
 
-impl Trials {
-    fn of(suite: &Suite, arguments: &Arguments, refused: Option<String>) -> Self {
-        let told = Told {
-            cases: Vec::new(),
-            ignored: Vec::new(),
-            required: Vec::new(),
-            broken: Vec::new(),
-            discovery: Arc::default(),
-            counts: Arc::default(),
-            declared: 0,
-            refused: None,
-            home: None,
-        };
-        let mut all = Self { trials: Vec::new(), require: Require::Declared, told };
-        let refused = refused.or_else(|| suite.misplaced.clone());
+impl SuiteTrials {
+    pub(super) fn of(suite: &Suite, arguments: &Arguments, refused: Option<String>) -> Self {
         let loaded = match suite.misplaced {
-            // Another checkout's specs are none of ours.
-            Some(_) => Loaded::default(),
-            None => Loaded::of(suite, arguments),
+            // The spec root belongs to another checkout.
+            Some(_) => LoadedSpecs::default(),
+            None => LoadedSpecs::of(suite, arguments),
         };
-        let settings = match refused.map_or_else(|| suite.settings(&loaded), Err) {
-            Ok(settings) => settings,
-            Err(text) => {
-                all.refuse(suite, arguments, &loaded, &text);
-                return all;
-            }
+        let refused = refused.or_else(|| suite.misplaced.clone());
+        let (settings, refused) = match refused.map_or_else(|| suite.settings(&loaded), Err) {
+            Ok(settings) => (settings, None),
+            Err(text) => (Settings::default(), Some(text)),
         };
-        all.require = settings.require;
         let is_part = arguments.filter.is_some() || !arguments.skip.is_empty();
         let whole_name = arguments.filter.as_deref().filter(|_| arguments.exact);
         let name = RunName::of_suite(whole_name, is_part);
-        let home = Arc::new(Home {
-            root: suite.root.clone(),
-            spec_root: suite.spec_root.clone(),
-            fixture_root: suite.fixture_root.clone(),
-            snapshots: suite.snapshots.clone(),
-            out: Out::of(&suite.root),
+        let selection = Selection {
+            filter: arguments.filter.clone(),
+            exact: arguments.exact,
+            skip: arguments.skip.clone(),
             shared: name.is_shared(),
-            name,
-            going: OnceLock::new(),
-            times: settings.times,
-        });
-        let Loaded { specs, broken, unreadable, whole } = loaded;
-        for error in &broken {
-            all.fail(format!("{}::{SPEC}", error.id), error.to_string());
-        }
+        };
+        let context = Arc::new(Context::new(suite, settings, refused, name, selection));
+        let LoadedSpecs { specs, broken, unreadable, whole } = loaded;
         let specs: Vec<Arc<Spec>> = specs.into_iter().map(Arc::new).collect();
-        let unmet = |spec: &Arc<Spec>| spec.unmet(&Host::here(&home.fixture_root, &spec.fixtures));
-        let unmet: Vec<Option<String>> = specs.iter().map(unmet).collect();
-        if let Some(error) = &unreadable {
-            all.fail(DISCOVERY.into(), error.to_string());
-        } else if whole && broken.is_empty() {
-            let ignored = match settings.require {
-                Require::Declared => unmet.clone(),
-                // They are red by themselves.
-                Require::All => vec![None; specs.len()],
-            };
-            let look = suite.discovery_of(specs.iter().cloned().zip(ignored).collect());
-            let found = Arc::clone(&all.told.discovery);
-            all.push(DISCOVERY.into(), None, false, move || {
-                let wrong = look();
-                let text = wrong.join("\n");
-                *found.lock().unwrap_or_else(PoisonError::into_inner) = Some(wrong);
-                if text.is_empty() { Ok(Verdict::Passed) } else { Err(Failed::from(text)) }
-            });
+        if whole {
+            context.know(specs.clone(), broken.iter().chain(&unreadable).collect());
         }
-        for (spec, ignored) in specs.into_iter().zip(unmet) {
-            let level = settings.level_of(&spec);
-            let unusable = suite.unusable(&spec, level);
-            let inject = settings.inject_into(&spec);
-            all.add(Arc::new(Case::new(Arc::clone(&home), spec, level, inject, unusable)), ignored);
+        let mut all = Self {
+            trials: Vec::new(),
+            context,
+            cases: Vec::new(),
+            declared: 0,
+            broken: broken.first().map(ToString::to_string),
+        };
+        match all.context.refused.clone() {
+            Some(text) => all.refuse(suite, whole, &specs, &broken, &text),
+            None => all.add_all(suite, whole, specs, &broken, unreadable.as_ref()),
         }
-        all.told.home = Some(home);
-        all.told.broken = broken;
-        all.told.broken.extend(unreadable);
         all.expect(arguments);
         all
     }
 
-    /// Lists every trial that there would be, and has each fail with `text`: whatever is selected of them, by whichever
-    /// filter, is red.
-    fn refuse(&mut self, suite: &Suite, arguments: &Arguments, loaded: &Loaded, text: &str) {
-        self.told.refused = Some(text.to_owned());
+    fn add_all(
+        &mut self,
+        suite: &Suite,
+        whole: bool,
+        specs: Vec<Arc<Spec>>,
+        broken: &[SpecError],
+        unreadable: Option<&SpecError>,
+    ) {
+        for error in broken {
+            self.fail(format!("{}::{SPEC}", error.id), error.to_string());
+        }
+        let unmet: Vec<Option<String>> = specs.iter().map(|spec| self.context.unmet(spec)).collect();
+        if let Some(error) = unreadable {
+            self.fail(DISCOVERY.into(), error.to_string());
+        } else if whole && broken.is_empty() {
+            let ignored = match self.context.settings.require {
+                Require::Declared => unmet.clone(),
+                // The trials of a spec with an unmet requirement fail themselves.
+                Require::All => vec![None; specs.len()],
+            };
+            let look = suite.discovery_of(specs.iter().cloned().zip(ignored).collect());
+            self.push(DISCOVERY.into(), None, false, move || {
+                let text = look().join("\n");
+                if text.is_empty() { Ok(TrialOutcome::Passed) } else { Err(Failed::from(text)) }
+            });
+        }
+        for (spec, unmet) in specs.into_iter().zip(unmet) {
+            let level = self.context.settings.level_of(&spec);
+            let unusable = suite.unusable(&spec, level);
+            let inject = self.context.settings.inject_into(&spec);
+            self.add(Arc::new(Case::new(Arc::clone(&self.context), spec, level, inject, unusable)), unmet);
+        }
+    }
+
+    /// Adds every trial that would exist, and makes each fail with `text`, so any filter selects a failing trial.
+    fn refuse(&mut self, suite: &Suite, whole: bool, specs: &[Arc<Spec>], broken: &[SpecError], text: &str) {
         let mut names = vec![SETTINGS.to_owned()];
-        names.extend(loaded.whole.then(|| DISCOVERY.to_owned()));
-        names.extend(loaded.broken.iter().map(|error| format!("{}::{SPEC}", error.id)));
-        for spec in &loaded.specs {
-            // The level may be what is wrong.
-            let mut own = trial_names(spec, spec.level);
+        names.extend(whole.then(|| DISCOVERY.to_owned()));
+        names.extend(broken.iter().map(|error| format!("{}::{SPEC}", error.id)));
+        for spec in specs {
+            // The level in the settings may be the wrong setting, so the spec's own level counts.
+            let mut own = trial_names(spec, spec.level, &Inject::Declared);
             own.extend(suite.unusable(spec, spec.level).map(|_| SPEC.to_owned()));
             names.extend(own.iter().map(|name| format!("{}::{name}", spec.id)));
         }
         for name in names {
             self.fail(name, text.to_owned());
         }
-        self.expect(arguments);
     }
 
-    /// Makes sure that a trial which was asked for by its whole name is there. nextest lists first and runs each name
-    /// later: what was removed or broken meanwhile would be no test at all, and pass.
+    /// Adds a failing trial if `--exact` names a trial that does not exist. nextest lists the trials first and runs each
+    /// name later. If a trial were removed in between, no test would run and nextest would count a pass.
     fn expect(&mut self, arguments: &Arguments) {
         let Some(name) = arguments.filter.as_ref().filter(|_| arguments.exact && !arguments.list) else {
             return;
         };
-        // Any other test of a workspace may be asked for in every binary; the names of specs have a slash.
+        // `cargo test -- --exact` passes the name to every binary of a workspace. Names of our trials contain a slash.
         let ours = std::env::var_os("NEXTEST_RUN_ID").is_some()
             || name.split_once("::").is_some_and(|(id, _)| id.contains('/'));
         if !ours || self.trials.iter().any(|(trial, _)| trial.name() == name) {
             return;
         }
-        let text = match (&self.told.refused, self.told.broken.first()) {
-            (Some(text), _) => text.clone(),
-            (None, Some(error)) => error.to_string(),
-            (None, None) => format!("`{name}` is not declared, or not at this level"),
-        };
-        self.fail(name.clone(), text);
+        let text = self.context.refused.clone().or_else(|| self.broken.clone());
+        self.fail(
+            name.clone(),
+            text.unwrap_or_else(|| format!("trial `{name}` does not exist at this level")),
+        );
     }
 
-    /// Adds every trial of a case, ignored if there is a reason.
+    /// Adds every trial of a case. If `ignored` gives a reason, the trials are ignored, or fail under
+    /// `PARITY_REQUIRE=all`.
     fn add(&mut self, case: Arc<Case>, ignored: Option<String>) {
-        let mut names = trial_names(&case.spec, case.level);
+        let mut names = trial_names(&case.spec, case.level, &self.context.settings.inject);
         names.extend(case.unusable.is_some().then(|| SPEC.to_owned()));
         for name in names {
             let full = format!("{}::{name}", case.spec.id);
             let owner = Some((Arc::clone(&case), name.clone()));
-            match (&ignored, self.require) {
+            match (&ignored, self.context.settings.require) {
                 (Some(reason), Require::All) => {
                     let text =
-                        format!("{full}: {reason}, and PARITY_REQUIRE=all allows nothing to be ignored");
+                        format!("{full}: {reason}, and PARITY_REQUIRE=all does not allow ignored specs");
                     self.push(full, owner, false, move || Err(Failed::from(text)));
                 }
                 _ => {
                     let of = Arc::clone(&case);
-                    self.push(full, owner, ignored.is_some(), move || verdict(&of, &name));
+                    self.push(full, owner, ignored.is_some(), move || outcome(&of, &name));
                 }
             }
         }
-        if let Some(reason) = ignored {
-            let told = match self.require {
-                Require::Declared => &mut self.told.ignored,
-                Require::All => &mut self.told.required,
-            };
-            told.push((Arc::clone(&case.spec), reason));
-        }
-        self.told.cases.push(case);
+        self.cases.push(case);
     }
 
     fn fail(&mut self, name: String, text: String) {
@@ -221,28 +177,35 @@ impl Trials {
         name: String,
         owner: Owner,
         ignored: bool,
-        ends: impl FnOnce() -> Result<Verdict, Failed> + Send + 'static,
+        ends: impl FnOnce() -> Result<TrialOutcome, Failed> + Send + 'static,
     ) {
-        let counts = Arc::clone(&self.told.counts);
-        // libtest prints both by itself.
-        let trial = Trial::test(clean(&name), move || {
+        let context = Arc::clone(&self.context);
+        let case = owner.as_ref().map(|(case, _)| Arc::clone(case));
+        // libtest prints names and messages without escaping control characters.
+        let shown = clean(&name).into_owned();
+        let trial = Trial::test(shown, move || {
             let ended = ends();
-            let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
-            match &ended {
-                Ok(Verdict::NotGated(_)) => counts.not_gated += 1,
-                Ok(_) => counts.passed += 1,
-                Err(_) => counts.failed += 1,
-            }
-            ended.map(|_| ()).map_err(|failed| clean_lines(failed.message().unwrap_or_default()).into())
+            let (status, class) = match &ended {
+                Ok(TrialOutcome::NotGated(class)) => (TrialStatus::NotGated, *class),
+                Ok(_) => (TrialStatus::Passed, None),
+                Err(_) => (TrialStatus::Failed, None),
+            };
+            let message = |failed: &Failed| failed.message().unwrap_or_default().to_owned();
+            // The spec's run folder already holds the texts of its trials, unless the spec has no account.
+            let in_folder = case.is_some_and(|case| !matches!(case.account(), Some(Err(_))));
+            let text = ended.as_ref().err().filter(|_| !in_folder).map(message);
+            let line = TrialLine { trial: name, status, class, text };
+            context.add_outcome(line);
+            ended.map(|_| ()).map_err(|failed| clean_lines(&message(&failed)).into())
         });
         self.trials.push((trial.with_ignored_flag(ignored), owner));
-        self.told.declared += 1;
+        self.declared += 1;
     }
 
-    /// Tells each case what of it was selected: whether its statistics are, and, unless a trial needs the whole run,
-    /// after which checkpoints it may stop.
-    fn select(&mut self, arguments: &Arguments) {
-        for case in &self.told.cases {
+    /// Passes the selection to each case: whether to compare its statistics, and after which checkpoints the port may
+    /// stop. A port runs to its end if a selected trial needs the whole run.
+    pub(super) fn select(&mut self, arguments: &Arguments) {
+        for case in &self.cases {
             let own = |(_, owner): &&(Trial, Owner)| {
                 owner.as_ref().is_some_and(|(other, _)| Arc::ptr_eq(other, case))
             };
@@ -262,8 +225,8 @@ impl Trials {
 }
 
 impl Suite {
-    /// Looks, when it is called, for what is wrong with specs and fixtures as a whole. Fixtures that lie elsewhere may
-    /// serve other suites too, so that there only specs are looked for.
+    /// Returns the check behind the trial `parity::discovery`, which returns one line per problem. Other suites may use a
+    /// fixture root outside the project, so fixtures there are not checked.
     fn discovery_of(
         &self,
         specs: Vec<(Arc<Spec>, Option<String>)>,
@@ -274,12 +237,12 @@ impl Suite {
     }
 }
 
-fn verdict(case: &Case, name: &str) -> Result<Verdict, Failed> {
-    let (account, ending) = case.ending(name).map_err(Failed::from)?;
-    match &ending.verdict {
-        // Whoever ran the spec for this process was killed: not the port's fault, and no pass.
-        Verdict::Failed { .. } | Verdict::Pending(_) => {
-            Err(Failed::from(trial_text(&case.spec, account, ending, &super::target())))
+fn outcome(case: &Case, name: &str) -> Result<TrialOutcome, Failed> {
+    let (account, trial) = case.trial(name).map_err(Failed::from)?;
+    match &trial.outcome {
+        // `Pending`: the process that ran the spec for this one was killed. The trial must not pass.
+        TrialOutcome::Failed { .. } | TrialOutcome::Pending(_) => {
+            Err(Failed::from(trial_text(account, trial, &super::target())))
         }
         ended => Ok(ended.clone()),
     }

@@ -1,16 +1,17 @@
-//! Who is listening on this thread, and under which scopes.
+//! The driver of this thread's taps, and the path of its open scopes.
 
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
 
 use mlx_rs::{Array, error::Exception};
 
-/// What mlx-parity's worker does at a tap.
+/// Receives the arrays of taps. mlx-parity's worker implements it; model code does not need it.
 pub trait Driver {
-    /// Sees the array of the tap with this full name and decides what the port goes on with.
+    /// Returns the array that the port continues with. `name` is the tap's full name, with its scopes, and `place` is the
+    /// call of `tap` in the port.
     ///
     /// # Errors
-    /// Whatever should reach the port as the error of its tap.
+    /// Any error; `tap` returns it to the port.
     fn tap(
         &mut self,
         name: &str,
@@ -20,15 +21,15 @@ pub trait Driver {
 }
 
 thread_local! {
-    /// Kept apart from the driver so that an undriven tap reads one plain cell.
+    /// Whether `DRIVER` is set. A separate cell, so a tap without a driver reads only one `bool`.
     static DRIVEN: Cell<bool> = const { Cell::new(false) };
     static DRIVER: RefCell<Option<Box<dyn Driver>>> = const { RefCell::new(None) };
     static PATH: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Runs `port` with `driver` at its taps, and gives the driver back with what the port returned.
+/// Runs `port` with `driver` at its taps. Returns the port's result and the driver.
 ///
-/// Only taps on the calling thread are seen. The driver is gone again when this returns or unwinds.
+/// The driver receives only the taps of the calling thread. It is removed when `drive` returns or unwinds.
 pub fn drive<T>(driver: Box<dyn Driver>, port: impl FnOnce() -> T) -> (T, Option<Box<dyn Driver>>) {
     struct Quiet;
     impl Drop for Quiet {
@@ -57,7 +58,7 @@ pub(crate) fn observe(
     array: Array,
     place: &'static Location<'static>,
 ) -> Result<Array, Exception> {
-    // Taken out while it works: code that the driver calls may itself contain taps, which then see nobody.
+    // The driver is taken out while it runs. It can call code that contains taps, which then return their arrays.
     let Some(mut driver) = DRIVER.take() else { return Ok(array) };
     let full = PATH.with_borrow(|path| format!("{path}{name}"));
     let result = driver.tap(&full, array, place);
@@ -88,7 +89,7 @@ mod tests {
     use super::*;
     use crate::{scope, tap};
 
-    /// Remembers names and answers every tap with zero.
+    /// Stores the names and returns zero at every tap.
     struct Zero(Rc<RefCell<Vec<String>>>);
 
     impl Driver for Zero {
@@ -98,7 +99,7 @@ mod tests {
             array: Array,
             place: &'static Location<'static>,
         ) -> Result<Array, Exception> {
-            assert!(place.file().ends_with("driver.rs"), "the place is the port's line, not ours");
+            assert!(place.file().ends_with("driver.rs"), "the place is the caller of `tap`");
             self.0.borrow_mut().push(name.to_owned());
             tap("inside", array)?;
             Ok(Array::from_f32(0.0))
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn taps_are_named_by_their_scopes_and_answered_by_the_driver() {
+    fn taps_are_named_by_their_scopes_and_return_the_drivers_array() {
         let names = Rc::new(RefCell::new(Vec::new()));
         let (result, driver) = drive(Box::new(Zero(names.clone())), || {
             let _model = scope("model", None);
@@ -126,20 +127,20 @@ mod tests {
     }
 
     #[test]
-    fn without_a_driver_an_array_comes_back_as_it_was() {
+    fn without_a_driver_a_tap_returns_its_array_unchanged() {
         let _scope = scope("blocks", 3);
         assert_eq!(value(&tap("x", Array::from_f32(7.0)).unwrap()), 7.0);
         assert_eq!(PATH.with_borrow(String::len), 0);
     }
 
     #[test]
-    fn a_port_that_panics_leaves_no_driver_behind() {
+    fn a_port_that_panics_leaves_no_driver() {
         let names = Rc::new(RefCell::new(Vec::new()));
         let driver = Box::new(Zero(names));
         let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             drive(driver, || {
                 let _scope = scope("blocks", 0);
-                panic!("planted")
+                panic!("on purpose")
             })
         }));
         assert!(caught.is_err() && !is_driven() && DRIVER.take().is_none());

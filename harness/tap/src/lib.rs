@@ -1,4 +1,5 @@
-//! The two calls that a model's own code makes to be observed by mlx-parity.
+//! The two functions that model code calls so that mlx-parity can check it: [`tap`] names a tensor, [`scope`] opens a
+//! level of names.
 //!
 //! ```
 //! use mlx_parity_tap::{scope, tap};
@@ -15,7 +16,7 @@
 //! # assert_eq!(forward(&Array::from_f32(3.0)).unwrap().item_exact::<f32>(), 81.0);
 //! ```
 //!
-//! Outside a parity run both cost a thread-local read, so they can stay in code that ships.
+//! Outside a parity run, each call costs one read of a thread-local, so both can stay in released code.
 
 mod driver;
 
@@ -25,29 +26,30 @@ use mlx_rs::{Array, error::Exception};
 
 pub use driver::{Driver, drive};
 
-/// Names `array` as the checkpoint `name` inside the open [`scope`]s, and hands it back.
+/// Names `array` as the checkpoint `name` inside the open [`scope`]s, and returns the array to continue with.
 ///
-/// In a parity run the array is evaluated, compared and recorded before this returns; under injection the golden
-/// comes back in its place. Without one, the array comes back untouched and still lazy.
+/// In a parity run, the array is evaluated, compared and recorded before `tap` returns. It returns the golden if the
+/// golden is injected, and `array` otherwise. Outside a parity run, it returns `array` unchanged and still lazy.
 ///
 /// # Errors
-/// When the array cannot be evaluated. The error is MLX's own.
+/// Only in a parity run: if the array cannot be evaluated, if the result cannot be recorded, or if no later checkpoint
+/// is selected and the port should stop. Return the error with `?`.
 #[track_caller]
 pub fn tap(name: &str, array: Array) -> Result<Array, Exception> {
     if driver::is_driven() { driver::observe(name, array, Location::caller()) } else { Ok(array) }
 }
 
-/// Opens a scope: until the guard is dropped, taps on this thread are named `name.index.…`, or `name.…` when the
-/// index is `None`. Scopes nest.
+/// Opens a scope and returns its guard. Until the guard is dropped, the names of taps on this thread start with
+/// `name.index.`, or with `name.` if the index is `None`. Scopes nest.
 #[must_use = "the scope is closed when the guard is dropped"]
 pub fn scope(name: &str, index: impl Into<Option<usize>>) -> Scope {
     Scope { outer: driver::is_driven().then(|| driver::open(name, index.into())) }
 }
 
-/// Closes its [`scope`] when dropped.
+/// The guard of a [`scope`], which closes the scope when dropped.
 #[derive(Debug)]
 pub struct Scope {
-    /// How long the path of scopes was before this one; nothing when no run drives this thread.
+    /// Length of the path before this scope was opened; `None` outside a parity run.
     outer: Option<usize>,
 }
 

@@ -1,0 +1,323 @@
+//! The command `diff`: compares any two files or folders of tensors as checkpoints are compared. Needs no spec and no MLX.
+
+mod gates;
+mod names;
+mod neighbours;
+mod order;
+mod side;
+
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use indicatif::ProgressBar;
+use thiserror::Error;
+
+use self::gates::Gates;
+use self::names::{Matched, Rules, Shapes, SideName, matched};
+use self::neighbours::Neighbours;
+use self::side::DiffSide;
+use super::{CliError, Project, say};
+use mlx_parity_core::compare::compare;
+use mlx_parity_core::diagnose::{Budget, Diagnosis, FailingCheckpoint, diagnose};
+use mlx_parity_core::files::atomic::write_atomically;
+use mlx_parity_core::gate::Rule;
+use mlx_parity_core::golden::FixtureError;
+use mlx_parity_core::record::Record;
+use mlx_parity_core::report::{Known, Pair, pair_failure, pairs_ladder};
+use mlx_parity_core::spec::{SpecError, parse_layout};
+use mlx_parity_core::tensor::{CastError, Dtype, Tensor, TensorError, TensorView, ViewError, cast};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    cargo xtask diff reference.safetensors port.safetensors\n  \
+    cargo xtask diff dumps/torch dumps/mlx --rename blocks=layers --noise dumps/torch_float64\n  \
+    cargo xtask diff fixtures/gated_mlp/block dumps/mlx --noise fixtures/gated_mlp/block\n  \
+    cargo xtask diff a.npz b.npz --policy bf16 --cast bfloat16 --json diff.jsonl\n\n\
+    In a folder, the name of a tensor is the path of its file without the extension, with dots\n\
+    between the parts, followed by its name in the file.\n\n\
+    Exits with 1 when tensors differ or have no counterpart (unless --ignore-extra), with 2 when they\n\
+    could not be compared, else with 0.")]
+pub(crate) struct Arguments {
+    /// Expected tensors: an .npy, .npz or .safetensors file, a folder of them, or a fixture set
+    a: PathBuf,
+    /// Actual tensors, in any of these forms
+    b: PathBuf,
+    /// Allowed error of an element, relative to the expected value
+    #[arg(long, requires = "atol", value_parser = tolerance)]
+    rtol: Option<f64>,
+    /// Allowed error of an element, added to the relative one
+    #[arg(long, requires = "rtol", value_parser = tolerance)]
+    atol: Option<f64>,
+    /// Tolerance of this name in the project's policies.yaml
+    #[arg(long, conflicts_with_all = ["rtol", "atol"])]
+    policy: Option<String>,
+    /// Noise floors from a fixture set, or from a float64 run of the same tensors
+    #[arg(long, value_name = "SET_OR_DUMP", conflicts_with_all = ["rtol", "atol", "policy"])]
+    noise: Option<PathBuf>,
+    /// Allowed error in multiples of the noise floor [default: 8]
+    #[arg(long, value_name = "K", requires = "noise", value_parser = multiple_of_floor)]
+    times: Option<f64>,
+    /// Replace OLD by NEW in A's names, by whole segments as in a spec's `weights.rename`; `^OLD$=NEW` replaces a whole name
+    #[arg(long, value_name = "OLD=NEW")]
+    rename: Vec<String>,
+    /// Pair only equal names, not similar ones
+    #[arg(long)]
+    exact_names: bool,
+    /// List tensors without a counterpart, but do not fail
+    #[arg(long)]
+    ignore_extra: bool,
+    /// Axes of A and of B, as in "n c h w -> n h w c", for the tensors of A with as many axes
+    #[arg(long)]
+    layout: Option<String>,
+    /// Cast both sides to this dtype first
+    #[arg(long, value_name = "DTYPE", value_parser = dtype)]
+    cast: Option<Dtype>,
+    /// Let NaN agree with NaN
+    #[arg(long)]
+    nan_equal: bool,
+    /// File with A's names in the order in which they are computed, one per line
+    #[arg(long, value_name = "FILE")]
+    order: Option<PathBuf>,
+    /// Write one record per pair to this file, as JSON lines (docs/record.md describes them)
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// Why two sides could not be compared.
+#[derive(Debug, Error)]
+pub(crate) enum DiffError {
+    #[error("`{}` does not exist", path.display())]
+    NotThere { path: PathBuf },
+    #[error("`{}` holds no tensors: expected .npy, .npz or .safetensors files that hold some", path.display())]
+    NoTensors { path: PathBuf },
+    #[error("`{}` and `{}` both have the tensor `{name}`", first.display(), second.display())]
+    TwoTensors { name: String, first: PathBuf, second: PathBuf },
+    #[error("cannot list the files in `{}`", path.display())]
+    Walk { path: PathBuf, source: walkdir::Error },
+    #[error("cannot read `{}`", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("cannot write `{}`", path.display())]
+    Write { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Tensor(#[from] TensorError),
+    #[error(transparent)]
+    Fixture(#[from] FixtureError),
+    #[error("`--rename {rule}` is not a rule: expected `OLD=NEW`, or `^OLD$=NEW` for a whole name")]
+    Rename { rule: String },
+    #[error("the rules rename both `{first}` and `{second}` to `{name}`")]
+    TwoNames { name: String, first: String, second: String },
+    #[error("policy `{name}` does not exist in `{}`{near}", path.display())]
+    Policy { name: String, path: PathBuf, near: String },
+    #[error(transparent)]
+    Policies(Box<SpecError>),
+    #[error("`{}` has no tensor `{name}` to measure the floor with{near}", path.display())]
+    NoTruth { name: String, path: PathBuf, near: String },
+    #[error(
+        "cannot measure the floor of `{name}`: the tensor is {golden}, and its counterpart is {found}, expected float64 of the \
+         same shape"
+    )]
+    Truth { name: String, golden: String, found: String },
+    #[error("{message}: {allowed}")]
+    Layout { message: String, allowed: &'static str },
+    #[error("`--layout` cannot be applied to `{name}`")]
+    View { name: String, source: ViewError },
+    #[error("`{name}` of {side} cannot be cast")]
+    Cast { name: String, side: &'static str, source: CastError },
+    #[error("`{}` names no tensor of `{}`", path.display(), side.display())]
+    Order { path: PathBuf, side: PathBuf },
+    #[error("`order` in the metadata of `{}` is not a JSON list of names", path.display())]
+    OrderMetadata { path: PathBuf, source: serde_json::Error },
+}
+
+impl crate::error::CommandError for DiffError {
+    fn next(&self) -> Option<String> {
+        None
+    }
+}
+
+fn tolerance(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
+    number.ok_or_else(|| "expected a finite number, 0 or more".to_owned())
+}
+
+fn multiple_of_floor(text: &str) -> Result<f64, String> {
+    tolerance(text)?;
+    text.parse::<f64>()
+        .ok()
+        .filter(|number| *number > 0.0)
+        .ok_or_else(|| "expected a number above 0".to_owned())
+}
+
+fn dtype(text: &str) -> Result<Dtype, String> {
+    let names = Dtype::ALL.map(Dtype::name).join(", ");
+    Dtype::from_name(text).ok_or_else(|| format!("expected one of {names}"))
+}
+
+pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, CliError> {
+    let (a, b) = (DiffSide::open(&arguments.a)?, DiffSide::open(&arguments.b)?);
+    let layout = arguments.layout.as_deref().map(parse_layout).transpose();
+    let layout = layout.map_err(|(message, allowed)| DiffError::Layout { message, allowed })?;
+    let diff = TensorDiff {
+        a,
+        b,
+        gates: Gates::of(arguments, &project.spec_root())?,
+        layout,
+        cast: arguments.cast,
+        nan_equal: arguments.nan_equal,
+    };
+    let (order, ordered_by) = order::ordered(&diff.a, arguments.order.as_deref())?;
+    say(&format!(
+        "A      {}\nB      {}\ngate   {}\norder  {ordered_by}\n\n",
+        diff.a.about(),
+        diff.b.about(),
+        diff.gates.about()
+    ));
+    let Matched { mut pairs, only_a, only_b } =
+        diff.matched(&Rules::parse(&arguments.rename)?, !arguments.exact_names)?;
+    let mut rank = vec![0; order.len()];
+    order.iter().enumerate().for_each(|(place, at)| rank[*at] = place);
+    pairs.sort_by_key(|(at, ..)| rank[*at]);
+    let pairs = diff.compare(&pairs, &order)?;
+    let names = |side: &DiffSide, places: &[usize]| -> Vec<String> {
+        let names: Vec<&str> = side.names().collect();
+        places.iter().map(|at| names[*at].to_owned()).collect()
+    };
+    let (only_a, only_b) = (names(&diff.a, &only_a), names(&diff.b, &only_b));
+    say(&pairs_ladder(&pairs, &only_a, &only_b, true));
+    if let Some(first) = pairs.iter().find(|pair| !pair.agrees()) {
+        say(&format!("\n{}", pair_failure(first)));
+    }
+    let differ = pairs.iter().filter(|pair| !pair.agrees()).count();
+    say(&format!(
+        "\n{} agree, {differ} differ, {} only in A, {} only in B\n",
+        pairs.len() - differ,
+        only_a.len(),
+        only_b.len()
+    ));
+    if let Some(path) = &arguments.json {
+        write_json(path, &pairs)?;
+    }
+    // Without a single pair nothing is proven, whatever may be ignored.
+    let whole = arguments.ignore_extra || only_a.is_empty() && only_b.is_empty();
+    Ok(if differ == 0 && whole && !pairs.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Two sides, and how to compare them.
+struct TensorDiff {
+    a: DiffSide,
+    b: DiffSide,
+    gates: Gates,
+    layout: Option<Vec<usize>>,
+    cast: Option<Dtype>,
+    nan_equal: bool,
+}
+
+impl TensorDiff {
+    fn matched(&self, rules: &Rules, by_nearness: bool) -> Result<Matched, DiffError> {
+        // Two files with one tensor each are one pair, whatever the names.
+        let alone = |side: &DiffSide| side.file().is_some() && side.len() == 1;
+        if alone(&self.a) && alone(&self.b) {
+            return Ok(Matched { pairs: vec![(0, 0, Known::Name)], ..Matched::default() });
+        }
+        let (a, b): (Vec<&str>, Vec<&str>) = (self.a.names().collect(), self.b.names().collect());
+        let mut shapes = |side: SideName, at: usize| match side {
+            SideName::A => {
+                let tensor = self.a.tensor(at)?;
+                Ok(self.laid_out(a[at], tensor.view())?.shape().to_vec())
+            }
+            SideName::B => Ok(self.b.tensor(at)?.shape().to_vec()),
+        };
+        let shapes: Shapes<'_> = &mut shapes;
+        matched(&a, &b, rules, by_nearness.then_some(shapes))
+    }
+
+    /// Returns a tensor of A in the layout of B.
+    fn laid_out<'v>(&self, name: &str, view: TensorView<'v>) -> Result<TensorView<'v>, DiffError> {
+        match &self.layout {
+            Some(axes) if axes.len() == view.ndim() => {
+                view.permute(axes).map_err(|source| DiffError::View { name: name.to_owned(), source })
+            }
+            _ => Ok(view),
+        }
+    }
+
+    /// Compares the pairs one after the other, with one in memory at a time. Only the first that differs is diagnosed: all
+    /// before it agree.
+    fn compare(&self, places: &[(usize, usize, Known)], order: &[usize]) -> Result<Vec<Pair>, DiffError> {
+        let (a, b): (Vec<&str>, Vec<&str>) = (self.a.names().collect(), self.b.names().collect());
+        let (started, mut progress) = (Instant::now(), None::<ProgressBar>);
+        let mut pairs: Vec<Pair> = Vec::new();
+        for (sequence, (at, other, known)) in places.iter().enumerate() {
+            if progress.is_none() && started.elapsed() > Duration::from_secs(1) {
+                progress = Some(ProgressBar::new(places.len() as u64).with_message("comparing"));
+            }
+            progress.iter().for_each(|progress| progress.set_position(sequence as u64));
+            let order = pairs.iter().all(Pair::agrees).then_some(order);
+            let record = self.pair(a[*at], (*at, *other), sequence, order)?;
+            pairs.push(Pair { record, actual: b[*other].to_owned(), known: *known });
+        }
+        progress.iter().for_each(ProgressBar::finish_and_clear);
+        Ok(pairs)
+    }
+
+    /// Returns the record of a pair. With the order of A's tensors, a difference is diagnosed.
+    fn pair(
+        &self,
+        name: &str,
+        (at, other): (usize, usize),
+        sequence: usize,
+        order: Option<&[usize]>,
+    ) -> Result<Record, DiffError> {
+        let (expected, actual) = (self.a.tensor(at)?, self.b.tensor(other)?);
+        let expected = self.as_dtype(name, "A", expected)?;
+        let actual = self.as_dtype(name, "B", actual)?;
+        let expected = self.laid_out(name, expected.view())?;
+        let actual = actual.view();
+        let gated = self.gates.rule(name, &expected, |truth| self.laid_out(name, truth))?;
+        let rule = Rule { nan_equal: self.nan_equal, ..gated };
+        let outcome = compare(&expected, &actual, &rule);
+        let Diagnosis { causes, facts } = match order.filter(|_| !outcome.passed()) {
+            Some(order) => diagnose(&FailingCheckpoint {
+                name,
+                stage: None,
+                expected: expected.clone(),
+                actual: actual.clone(),
+                rule: &rule,
+                known: &Neighbours::new(&self.a, order, at),
+                budget: &Budget::of_a_run(),
+            }),
+            None => Diagnosis::default(),
+        };
+        Ok(Record {
+            sequence: sequence as u64,
+            expected: Some((&expected).into()),
+            actual: Some((&actual).into()),
+            gate: rule.gate,
+            floor: rule.floor,
+            causes,
+            facts,
+            ..Record::new("diff", name, outcome, true)
+        })
+    }
+
+    fn as_dtype(&self, name: &str, side: &'static str, tensor: Tensor) -> Result<Tensor, DiffError> {
+        match self.cast {
+            Some(dtype) if dtype != tensor.dtype() => cast(&tensor.view(), dtype)
+                .map_err(|source| DiffError::Cast { name: name.to_owned(), side, source }),
+            _ => Ok(tensor),
+        }
+    }
+}
+
+fn write_json(path: &std::path::Path, pairs: &[Pair]) -> Result<(), DiffError> {
+    write_atomically(path, |out| {
+        for pair in pairs {
+            serde_json::to_writer(&mut *out, &pair.record)?;
+            out.write_all(b"\n")?;
+        }
+        Ok(())
+    })
+    .map_err(|source| DiffError::Write { path: path.to_owned(), source })
+}

@@ -1,0 +1,109 @@
+//! The output of a bench: one row per fault, as text or JSON.
+
+use serde_json::{Value, json};
+
+use super::score::{Place, Row, Score};
+use mlx_parity_core::diagnose::{CauseKind, FactKind};
+
+/// Returns the rows by spec; with `missed`, only those with an unexpected result.
+pub(super) fn table(rows: &[Row], missed: bool) -> String {
+    let shown: Vec<&Row> = rows.iter().filter(|row| !missed || !row.is_right()).collect();
+    let width = |text: fn(&Row) -> usize| shown.iter().map(|row| text(row)).max().unwrap_or(0);
+    let fault = width(|row| row.fault.name.len());
+    let place = width(|row| expected(row).to_string().len());
+    let mut text = match shown.is_empty() {
+        true => String::new(),
+        false => format!("           {:<fault$}  {:<place$}  cause\n", "fault", "culprit"),
+    };
+    let mut spec = "";
+    for row in shown {
+        if row.spec != spec {
+            spec = &row.spec;
+            text.push_str(&format!("{spec}\n"));
+        }
+        let fact = row.fault.fact.map(|fact| format!(", fact {fact}")).unwrap_or_default();
+        let wanted = row.fault.cause.map_or("none", CauseKind::name).to_owned() + &fact;
+        let line = format!(
+            "  {:<8} {:<fault$}  {:<place$}  {wanted}{}",
+            mark(row),
+            row.fault.name,
+            expected(row).to_string(),
+            otherwise(row)
+        );
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+fn expected(row: &Row) -> Place {
+    Place { checkpoint: row.fault.culprit.clone(), class: row.fault.class }
+}
+
+/// The first check that failed, or `ok`.
+fn mark(row: &Row) -> &'static str {
+    if !row.found.caught {
+        "missed"
+    } else if !row.is_placed() {
+        "place"
+    } else if row.wrong_causes().next().is_some() {
+        "wrong"
+    } else if row.is_explained() == Some(false) {
+        "cause"
+    } else if row.is_seen() == Some(false) {
+        "fact"
+    } else {
+        "ok"
+    }
+}
+
+/// The parts of the result that differ from the expected ones.
+fn otherwise(row: &Row) -> String {
+    let mut found = Vec::new();
+    let or_none = |place: &Option<Place>| place.as_ref().map_or("none".to_owned(), Place::to_string);
+    let is_expected = row.found.culprit.as_ref() == Some(&expected(row));
+    if !is_expected {
+        found.push(format!("culprit {}", or_none(&row.found.culprit)));
+    }
+    if row.found.first.as_ref().is_none_or(|first| first.checkpoint != row.fault.first()) {
+        let wanted = row.fault.first();
+        found.push(format!("first red {}, expected {wanted}", or_none(&row.found.first)));
+    }
+    let causes: Vec<&str> = row.found.causes.iter().map(|kind| kind.name()).collect();
+    if causes != row.fault.cause.iter().map(|kind| kind.name()).collect::<Vec<_>>() {
+        found
+            .push(format!("cause {}", if causes.is_empty() { "none".to_owned() } else { causes.join(", ") }));
+    }
+    if row.is_seen() == Some(false) {
+        let facts: Vec<&str> = row.found.facts.iter().map(|kind| FactKind::name(*kind)).collect();
+        found.push(format!("fact {}", if facts.is_empty() { "none".to_owned() } else { facts.join(", ") }));
+    }
+    if found.is_empty() { String::new() } else { format!("; found {}", found.join("; ")) }
+}
+
+/// Returns the results as JSON.
+pub(super) fn json(rows: &[Row], alarms: &[String], score: &Score) -> Value {
+    let rows: Vec<Value> = rows
+        .iter()
+        .map(|row| {
+            json!({
+                "spec": row.spec,
+                "fault": row.fault.name,
+                "expected": {
+                    "culprit": expected(row),
+                    "first": row.fault.first(),
+                    "cause": row.fault.cause,
+                    "or": row.fault.also_true,
+                    "fact": row.fault.fact,
+                },
+                "found": row.found,
+                "placed": row.is_placed(),
+                "explained": row.is_explained(),
+                "seen": row.is_seen(),
+                "wrong_causes": row.wrong_causes().collect::<Vec<_>>(),
+                "right": row.is_right(),
+            })
+        })
+        .collect();
+    json!({ "score": score, "false_alarms": alarms, "rows": rows })
+}

@@ -1,0 +1,77 @@
+//! The commands of mlx-parity: the program `cargo parity`, and the same commands as `cargo xtask`. Needs no MLX to build.
+//!
+//! # `cargo parity`
+//!
+//! `cargo install mlx-parity-cli` installs the program, which then works in every Cargo project. It finds the workspace
+//! around the current folder. Without any setting, specs are in `parity-specs`, fixtures are in `fixtures`, and the suite
+//! is the test target `parity`. A workspace that differs names its own, from its root, in its `Cargo.toml`; a single
+//! package does so in `[package.metadata.parity]`:
+//!
+//! ```toml
+//! [workspace.metadata.parity]
+//! specs = "parity-specs"             # folder of the specs
+//! fixtures = "fixtures"              # folder of the goldens, inputs and weights
+//! suite = "parity"                   # test target that is the parity suite
+//! exporter = "exporter"              # Python exporter whose own tests `cargo parity test` runs; default: none
+//! references = "exporter/references" # locked environments of reference scripts; this is the default if it exists
+//! fault_bench = { file = "tests/faults.yaml", package = "parity-tests", binary = "bad_ports" } # default: none
+//! setup = true                       # whether commands set up MLX before they need it
+//! ```
+//!
+//! # `cargo xtask`
+//!
+//! A repository that wants the commands built with the version in its own `Cargo.lock` has an `xtask` crate instead. Its
+//! `main` names the roots, or reads the same table with [`Project::from_manifest`]:
+//!
+//! ```no_run
+//! use std::process::ExitCode;
+//!
+//! use mlx_parity_cli::Project;
+//!
+//! fn main() -> ExitCode {
+//!     Project::new("..", "parity-specs", "fixtures").main()
+//! }
+//! ```
+
+#[macro_use]
+extern crate mlx_parity_core;
+
+mod ask;
+mod bisect;
+mod cargo;
+mod check_macos;
+mod commands;
+mod diagnose;
+mod diff;
+mod doctor;
+mod error;
+mod fault_bench;
+mod find_spec;
+mod lint;
+mod list;
+mod manifest;
+mod mutate;
+mod new_spec;
+mod output;
+mod parity;
+mod project;
+mod python;
+mod references;
+mod refused;
+mod regenerate;
+mod report;
+mod rustc;
+mod script;
+mod setup;
+mod steps;
+mod suite_target;
+mod test;
+mod tighten;
+mod weights;
+mod zipped_run;
+
+pub use commands::cargo_parity;
+pub use project::Project;
+
+use error::CliError;
+use output::say;

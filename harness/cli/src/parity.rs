@@ -1,0 +1,167 @@
+//! `cargo xtask parity`: runs the suite, then prints the result of every checkpoint.
+
+use std::ffi::OsStr;
+use std::io::{self, BufRead, BufReader};
+use std::path::Path;
+use std::process::{ExitCode, ExitStatus, Stdio};
+use std::time::Duration;
+
+use indicatif::ProgressBar;
+use thiserror::Error;
+
+use super::cargo::cargo;
+use super::{CliError, Project, setup};
+use crate::error::CommandError;
+use mlx_parity_core::report::{ReportError, environments, failures, ladders, summary_line, write_reports};
+use mlx_parity_core::results::{ExpectedSpecs, RunResults};
+use mlx_parity_core::run_folder::FolderError;
+use mlx_parity_core::runs::{Going, Out, RunName};
+use mlx_parity_core::settings::names::INVOCATION;
+use mlx_parity_core::spec::list::counted;
+use mlx_parity_core::text::printable::clean;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    cargo xtask parity                    every spec\n  \
+    cargo xtask parity gated_mlp          the trials with `gated_mlp` in their names\n  \
+    PARITY_LEVEL=2 cargo xtask parity     the inner checkpoints too")]
+pub(crate) struct Arguments {
+    /// Run only the trials that have this in their names
+    filter: Option<String>,
+    /// Build and run with optimisation
+    #[arg(long)]
+    release: bool,
+}
+
+/// Why a run could not be reported.
+#[derive(Debug, Error)]
+pub(crate) enum ParityError {
+    #[error("cannot start Cargo")]
+    Start { source: io::Error },
+    #[error("no suite `{target}` ran, though Cargo reports success")]
+    NoSuite { target: String },
+    #[error("no trial has `{filter}` in its name")]
+    NothingSelected { filter: String },
+    #[error("nothing is proven: every trial with `{filter}` in its name is ignored")]
+    NothingRan { filter: String },
+    #[error("Cargo reports success, but the suite did not run {}", counted(*specs, "spec"))]
+    NotRun { specs: usize },
+    #[error(transparent)]
+    Report(#[from] ReportError),
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+}
+
+impl CommandError for ParityError {
+    fn next(&self) -> Option<String> {
+        match self {
+            Self::NothingSelected { .. } => {
+                Some("see the names with `cargo test --test parity -- --list`; if it lists none, see `cargo xtask doctor`".into())
+            }
+            Self::NothingRan { .. } => Some("set PARITY_REQUIRE=all to fail specs that cannot run here".into()),
+            Self::NoSuite { target } => Some(format!(
+                "check that `harness = false` is set below `[[test]]` of `{target}` in Cargo.toml, and run `cargo xtask doctor`"
+            )),
+            Self::NotRun { .. } => Some("run `cargo test --test parity` and read its output".into()),
+            _ => None,
+        }
+    }
+}
+
+pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, CliError> {
+    setup::ensure(project)?;
+    let name = RunName::of_command(arguments.filter.is_some());
+    let going = Out::of(project.root()).start(&name).map_err(ParityError::from)?;
+    going.note.iter().for_each(|note| eprintln!("{note}"));
+    let suite = SuiteRun {
+        filter: arguments.filter.as_deref(),
+        release: arguments.release,
+        variables: &[],
+        going: Some(&going),
+    };
+    let status = suite.run(project)?;
+    let results = RunResults::read(&going.folder, ExpectedSpecs::Selected).map_err(ParityError::from)?;
+    if results.target.is_empty() {
+        // No suite wrote a plan. If the build failed, Cargo has printed why.
+        return match status.success() {
+            false => Ok(ExitCode::FAILURE),
+            true => Err(ParityError::NoSuite { target: project.suite_target().to_owned() }.into()),
+        };
+    }
+    print!("{}", ladders(&results, false, true));
+    if !status.success() {
+        print!("{}", failures(&results));
+    }
+    finish(project, &going.folder, &results)?;
+    if !status.success() {
+        return Ok(ExitCode::FAILURE);
+    }
+    let summary = results.summary();
+    match &arguments.filter {
+        Some(filter) if results.is_empty() => {
+            Err(ParityError::NothingSelected { filter: filter.clone() }.into())
+        }
+        Some(filter) if summary.passed + summary.failed + summary.not_gated == 0 => {
+            Err(ParityError::NothingRan { filter: filter.clone() }.into())
+        }
+        _ if summary.not_run > 0 => Err(ParityError::NotRun { specs: summary.not_run }.into()),
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Writes the reports, then prints their folder and the counts.
+pub(super) fn finish(project: &Project, run: &Path, results: &RunResults) -> Result<(), ParityError> {
+    write_reports(run, results)?;
+    environments(results).iter().for_each(|line| println!("{line}"));
+    let shown = run.strip_prefix(project.root()).unwrap_or(run);
+    println!("report.txt, junit.xml, trials.jsonl and every record: {}", shown.display());
+    println!("{}", summary_line(&results.summary()));
+    Ok(())
+}
+
+/// One run of the suite under Cargo.
+pub(super) struct SuiteRun<'a> {
+    /// Only the trials with this in their names.
+    pub(super) filter: Option<&'a str>,
+    /// Whether to build with optimisation.
+    pub(super) release: bool,
+    /// Settings for the suite.
+    pub(super) variables: &'a [(&'a str, &'a OsStr)],
+    /// The run that the suite joins.
+    pub(super) going: Option<&'a Going>,
+}
+
+impl SuiteRun<'_> {
+    /// Runs the suite and waits for it. A terminal shows its latest line meanwhile; the results are in the run folder.
+    pub(super) fn run(&self, project: &Project) -> Result<ExitStatus, ParityError> {
+        let start = |source| ParityError::Start { source };
+        let mut command = cargo(project.root());
+        // `cargo xtask test` also builds the whole workspace. One package alone has other features and would be rebuilt.
+        command.args(["test", "--workspace", "--test", project.suite_target()]);
+        command.args(self.release.then_some("--release")).arg("--").args(self.filter);
+        if let Some(going) = self.going {
+            command.env("PARITY_RUN", going.folder.file_name().unwrap_or_default());
+            command.env(INVOCATION, &going.owner);
+        }
+        // The root of the suite can differ from ours, and this command must find the run.
+        let out = Out::of(project.root());
+        command.env("PARITY_OUT", out.path()).env("PARITY_FIXTURES", project.fixture_root());
+        command.envs(self.variables.iter().copied());
+        let mut child = command.stdout(Stdio::piped()).spawn().map_err(start)?;
+        // The bar starts with the first line: until then Cargo shows its own progress.
+        let mut progress: Option<ProgressBar> = None;
+        if let Some(stdout) = child.stdout.take() {
+            for line in BufReader::new(stdout).split(b'\n') {
+                let line = String::from_utf8_lossy(&line.map_err(start)?).into_owned();
+                let progress = progress.get_or_insert_with(|| {
+                    let progress = ProgressBar::new_spinner();
+                    progress.enable_steady_tick(Duration::from_millis(100));
+                    progress
+                });
+                progress.set_message(clean(&line).into_owned());
+            }
+        }
+        progress.inspect(ProgressBar::finish_and_clear);
+        child.wait().map_err(start)
+    }
+}

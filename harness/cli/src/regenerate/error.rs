@@ -1,0 +1,131 @@
+//! Why a set was not regenerated. The old set then still exists.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use crate::error::CommandError;
+use crate::references::ReferencesError;
+use mlx_parity_core::files::size;
+use mlx_parity_core::golden::FixtureError;
+use mlx_parity_core::settings::SettingError;
+
+#[derive(Debug, Error)]
+pub(crate) enum RegenerateError {
+    #[error("spec `{id}` does not exist{near}")]
+    NoSpec { id: String, near: String },
+    #[error("{count} cannot be read, so the fixtures that they need are unknown")]
+    BrokenSpecs { count: String },
+    #[error("no spec was found in `{}`", root.display())]
+    NoSpecs { root: PathBuf },
+    #[error("spec `{id}` has no `reference`, so nothing can make its fixtures")]
+    NoReference { id: String },
+    #[error(
+        "specs `{first}` and `{second}` share the fixtures `{set}`, but have different `reference` blocks"
+    )]
+    TwoReferences { set: String, first: String, second: String },
+    #[error(transparent)]
+    References(#[from] ReferencesError),
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    #[error("fixtures and runs take {}, above the limit of {}", size::words(*found), size::words(*limit))]
+    TooLarge { found: u64, limit: u64 },
+    #[error("`{script}` failed: {reason}")]
+    Script { script: String, reason: String, status: Option<i32>, withheld: Option<String> },
+    #[error("`{script}` ran longer than {after} and was stopped")]
+    TimedOut { script: String, after: String },
+    #[error("the exporter's lint rejects the set that `{script}` made:\n{findings}")]
+    Unaccepted { script: String, findings: String },
+    #[error("two runs of `{script}` gave different bytes: {difference}")]
+    NotRepeatable { script: String, difference: String },
+    #[error("the set that `{script}` made is unusable: {problem}")]
+    Unusable { script: String, problem: String },
+    #[error("`{}` is a symbolic link; fixtures are never replaced through a link", path.display())]
+    Link { path: PathBuf },
+    #[error("fixtures `{set}` are outside the fixture root `{}`", root.display())]
+    Outside { set: String, root: PathBuf },
+    #[error("`{}` is not a folder", path.display())]
+    NotAFolder { path: PathBuf },
+    #[error("`{set}` contains files that are not part of the set and would be lost: {names}")]
+    Foreign { set: String, names: String },
+    #[error("`{}` is another set inside `{set}` and would be lost", path.display())]
+    Nested { set: String, path: PathBuf },
+    #[error(transparent)]
+    Fixture(#[from] FixtureError),
+    #[error("cannot read `{}`", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("cannot write `{}`", path.display())]
+    Write { path: PathBuf, source: io::Error },
+    #[error("{count} would change, and there is no terminal to ask on; nothing was replaced")]
+    NotAsked { count: String },
+}
+
+impl RegenerateError {
+    pub(super) fn write(path: &Path, source: io::Error) -> Self {
+        Self::Write { path: path.to_owned(), source }
+    }
+
+    pub(super) fn read(path: &Path, source: io::Error) -> Self {
+        Self::Read { path: path.to_owned(), source }
+    }
+}
+
+impl CommandError for RegenerateError {
+    fn next(&self) -> Option<String> {
+        Some(match self {
+            Self::References(error) => return error.next(),
+            Self::NoSpec { .. } | Self::NoSpecs { .. } => "see the specs with `cargo xtask list`".into(),
+            Self::BrokenSpecs { .. } => "see what is wrong with `cargo xtask lint`, or name the specs to regenerate".into(),
+            Self::NoReference { .. } => "name the script that exports its goldens in `reference.script`".into(),
+            Self::TwoReferences { .. } => "give both the same `reference`, or one of them its own `fixtures`".into(),
+            Self::Setting(_) => return None,
+            Self::TooLarge { .. } => {
+                "remove unneeded runs (in target/parity/runs) or fixtures, or raise PARITY_SIZE_LIMIT".into()
+            }
+            Self::Script { reason, .. } if reason.contains("No module named") => {
+                "name the environment that it needs with a line `# parity: environment = \"torch\"` in the script, or \
+                 install the module where PARITY_PYTHON finds it"
+                    .into()
+            }
+            Self::Script { withheld: Some(name), .. } => format!(
+                "scripts see only a few of your environment variables; if this one needs `{name}`, write \
+                 `reference: {{env: [{name}]}}` in the spec"
+            ),
+            Self::TimedOut { .. } => {
+                "fix the script, or give it more time with `timeout` in the spec's `reference`, e.g. `2h`".into()
+            }
+            Self::Script { status: Some(2), .. } => {
+                "make sure that the script ends in `parity_export.main(reference)`".into()
+            }
+            Self::Script { .. } | Self::Unusable { .. } => {
+                "fix the script, then rerun the command; the old set is untouched".into()
+            }
+            Self::Unaccepted { .. } => {
+                "fix the script, or accept a finding with its reason: `rec.accept(kind, name, why=…)`".into()
+            }
+            Self::NotRepeatable { .. } => {
+                "look in the script for random draws without a seed, threads, iteration over sets, or the time".into()
+            }
+            Self::Link { .. } => "put a real folder there; PARITY_FIXTURES names another root".into(),
+            Self::Outside { .. } => "name a folder below the fixture root in the spec's `fixtures`".into(),
+            Self::NotAFolder { .. } | Self::Foreign { .. } | Self::Nested { .. } => {
+                "move it elsewhere first; nothing was changed".into()
+            }
+            Self::Fixture(_) => return None,
+            Self::Read { source, .. } | Self::Write { source, .. } => match source.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+                    "free some space, then rerun the command".into()
+                }
+                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                    "fix the permissions, then rerun the command".into()
+                }
+                io::ErrorKind::InvalidInput | io::ErrorKind::IsADirectory | io::ErrorKind::NotFound => {
+                    "put a regular file there, or a link to one".into()
+                }
+                _ => "make sure that no other program uses that folder, then rerun the command".into(),
+            },
+            Self::NotAsked { .. } => "pass `--yes` to replace them".into(),
+        })
+    }
+}

@@ -1,0 +1,231 @@
+//! Runs a reference script in a workplace, and checks the set that it made.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use walkdir::WalkDir;
+
+use super::error::RegenerateError;
+use super::exporter_report::ExporterReport;
+use super::plan::PlannedSet;
+use super::same_bytes::same_bytes;
+use super::variables::{passed, withheld};
+use super::workplace::{Workplace, committed};
+use crate::Project;
+use crate::python::last_lines;
+use crate::references::Runner;
+use crate::script;
+use crate::steps::Steps;
+use mlx_parity_core::compare::compare;
+use mlx_parity_core::files::regular;
+use mlx_parity_core::gate::Rule;
+use mlx_parity_core::golden::{ChecksumMemory, FixtureSet, canonical_json};
+use mlx_parity_core::text::error_chain;
+
+/// A set that a script made aside.
+pub(super) struct MadeSet {
+    pub(super) set: FixtureSet,
+    pub(super) folder: PathBuf,
+    pub(super) report: ExporterReport,
+}
+
+/// What the scripts of one command have in common.
+pub(super) struct Maker<'a> {
+    pub(super) project: &'a Project,
+    pub(super) workplace: &'a Workplace,
+    pub(super) steps: &'a Steps,
+    pub(super) new_inputs: bool,
+    /// Whether to measure the spread over kernel choices too.
+    pub(super) spread: bool,
+}
+
+/// One thread each, since these libraries' sums depend on the number of threads.
+const ONE_THREAD: [&str; 4] =
+    ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"];
+
+impl Maker<'_> {
+    /// Runs the script twice, each time in a process of its own; both sets must have the same bytes.
+    pub(super) fn twice(&self, set: &PlannedSet, runner: &Runner) -> Result<MadeSet, RegenerateError> {
+        let first = self.once(set, runner, "first")?;
+        let second = self.once(set, runner, "second")?;
+        match difference(&first, &second) {
+            None => {
+                // Only one of them is needed from here on.
+                let _ = fs::remove_dir_all(&second.folder);
+                Ok(first)
+            }
+            Some(difference) => {
+                Err(RegenerateError::NotRepeatable { script: set.reference.script.clone(), difference })
+            }
+        }
+    }
+
+    /// Runs the script once, and checks that the set is intact and belongs to its spec.
+    pub(super) fn once(
+        &self,
+        set: &PlannedSet,
+        runner: &Runner,
+        turn: &str,
+    ) -> Result<MadeSet, RegenerateError> {
+        let label = format!("run {}, {turn} time, {} at most", set.folder, duration(set.reference.timeout));
+        self.steps.step(&label, || self.run(set, runner, turn))
+    }
+
+    fn run(&self, set: &PlannedSet, runner: &Runner, turn: &str) -> Result<MadeSet, RegenerateError> {
+        let name = &set.reference.script;
+        let script = self.project.root().join(name);
+        // If the script were a pipe, Python would wait for it forever.
+        regular::open(&script).map_err(|source| RegenerateError::read(&script, source))?;
+        let root = self.workplace.path(turn);
+        let folder = root.join(set.folder);
+        let parent = folder.parent().unwrap_or(&root);
+        fs::create_dir_all(parent).map_err(|source| RegenerateError::write(parent, source))?;
+        let expected = self.workplace.path("expected.json");
+        fs::write(&expected, set.expected().to_string())
+            .map_err(|source| RegenerateError::write(&expected, source))?;
+        let report = self.workplace.path("report.json");
+        let _ = fs::remove_file(&report);
+
+        let in_use = self.workplace.path(script::IN_USE);
+        let mut command = script::command(runner.program(), &in_use)
+            .map_err(|source| RegenerateError::write(&in_use, source))?;
+        command.arg(&script).arg(&folder).current_dir(self.project.root());
+        let passed = passed(std::env::vars_os(), runner.is_locked(), &set.reference.env);
+        command.env_clear().envs(passed.iter().map(|(name, value)| (name, value)));
+        runner.set_imports(&mut command);
+        command
+            .env("PARITY_REFERENCE", canonical_json(&set.reference.to_json()))
+            .env("PARITY_EXPECT", &expected)
+            .env("PARITY_REPORT", &report)
+            .env("PARITY_ROOT", &root);
+        for name in ONE_THREAD {
+            command.env(name, "1");
+        }
+        if self.spread {
+            command.env("PARITY_SPREAD", "1");
+        }
+        let fixture_root = self.project.fixture_root();
+        if self.new_inputs {
+            command.env("PARITY_NEW_INPUTS", "1");
+        } else if committed(&fixture_root, set.folder).is_some() {
+            command.env("PARITY_REUSE", fixture_root.join(set.folder));
+        }
+        let failed = |reason: String, code: Option<i32>, withheld: Option<String>| RegenerateError::Script {
+            script: name.clone(),
+            reason,
+            status: code,
+            withheld,
+        };
+        let ended = script::run(&mut command, set.reference.timeout)
+            .map_err(|error| failed(error.to_string(), None, None))?;
+        let report = ExporterReport::read(&report);
+        match ended.code {
+            Some(0) => {}
+            None => {
+                let after = duration(set.reference.timeout);
+                return Err(RegenerateError::TimedOut { script: name.clone(), after });
+            }
+            Some(3) if report.has_unaccepted() => {
+                return Err(RegenerateError::Unaccepted {
+                    script: name.clone(),
+                    findings: report.unaccepted(),
+                });
+            }
+            Some(code) => {
+                let reason = last_lines(if ended.stderr.is_empty() { &ended.stdout } else { &ended.stderr });
+                let names: Vec<String> =
+                    std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect();
+                let withheld =
+                    withheld(&reason, names.iter().map(String::as_str), &passed).map(str::to_owned);
+                return Err(failed(reason, Some(code), withheld));
+            }
+        }
+        let unusable = |problem: String| RegenerateError::Unusable { script: name.clone(), problem };
+        if report.has_unaccepted() {
+            // A script can write its set in spite of findings; the lint decides.
+            return Err(RegenerateError::Unaccepted { script: name.clone(), findings: report.unaccepted() });
+        }
+        let made = FixtureSet::open(&root, set.folder).map_err(|error| unusable(error_chain(&error)))?;
+        // The script may have changed its environment, or imported from elsewhere; the lock decides.
+        runner.check_lock()?;
+        let used = made.manifest().provenance.get("packages").and_then(|packages| packages.as_object());
+        let used = used.into_iter().flatten();
+        runner.check_used(used.filter_map(|(name, version)| Some((name.as_str(), version.as_str()?))))?;
+        let bytes = regular::read(&script, regular::TEXT).unwrap_or_default();
+        made.check_fresh(&set.reference.to_json(), &bytes).map_err(|error| unusable(error_chain(&error)))?;
+        if let Some(error) = made.verify(&mut ChecksumMemory::default()).first() {
+            return Err(unusable(error_chain(error)));
+        }
+        Ok(MadeSet { set: made, folder, report })
+    }
+}
+
+/// A time in one unit, as specs write it (`90s`, `30m`, `2h`); `humantime` would print `1m 30s`.
+fn duration(time: Duration) -> String {
+    match time.as_secs() {
+        seconds if seconds % 3600 == 0 => format!("{}h", seconds / 3600),
+        seconds if seconds % 60 == 0 => format!("{}m", seconds / 60),
+        seconds => format!("{seconds}s"),
+    }
+}
+
+/// The first difference between two sets that should be the same; none if all bytes are equal.
+fn difference(first: &MadeSet, second: &MadeSet) -> Option<String> {
+    let files = |made: &MadeSet| -> BTreeSet<PathBuf> {
+        let walk = WalkDir::new(&made.folder).into_iter().filter_map(Result::ok);
+        let files = walk.filter(|entry| !entry.file_type().is_dir());
+        files.filter_map(|entry| entry.path().strip_prefix(&made.folder).map(Path::to_owned).ok()).collect()
+    };
+    let (ours, theirs) = (files(first), files(second));
+    let same = |file: &PathBuf| same_bytes(&first.folder.join(file), &second.folder.join(file));
+    let other: Vec<&PathBuf> = ours
+        .symmetric_difference(&theirs)
+        .chain(ours.intersection(&theirs).filter(|file| !same(file)))
+        .collect();
+    let file = other.first()?;
+    Some(
+        tensor_difference(&first.set, &second.set)
+            .unwrap_or_else(|| format!("no tensor differs, but the file `{}` does", file.display())),
+    )
+}
+
+/// The first tensor in which two runs differ, and by how much.
+fn tensor_difference(first: &FixtureSet, second: &FixtureSet) -> Option<String> {
+    let others = &second.manifest().tensors;
+    for entry in &first.manifest().tensors {
+        let what = format!("{} `{}`", entry.role.name(), entry.name);
+        let Some(other) = others.iter().find(|other| (other.role, &other.name) == (entry.role, &entry.name))
+        else {
+            return Some(format!("only one run has the {what}"));
+        };
+        if (entry.dtype, &entry.shape) != (other.dtype, &other.shape) {
+            return Some(format!(
+                "{what} is {} {:?}, then {} {:?}",
+                entry.dtype, entry.shape, other.dtype, other.shape
+            ));
+        }
+        if entry.sha256 != other.sha256 {
+            let far = match (first.read(entry), second.read(other)) {
+                (Ok(one), Ok(two)) => compare(&one.view(), &two.view(), &Rule::default()).metrics,
+                _ => None,
+            };
+            let far = far.and_then(|metrics| metrics.difference).map(|difference| {
+                format!(
+                    " by up to {:.3e}, in {:.1} % of its elements",
+                    difference.max_abs,
+                    100.0 * (1.0 - difference.exact_fraction)
+                )
+            });
+            return Some(format!("{what} differs{}", far.unwrap_or_default()));
+        }
+        if entry != other {
+            return Some(format!("{what} has the same elements, but another floor, file or place"));
+        }
+    }
+    let extra = others.iter().find(|other| {
+        !first.manifest().tensors.iter().any(|entry| (entry.role, &entry.name) == (other.role, &other.name))
+    })?;
+    Some(format!("only one run has the {} `{}`", extra.role.name(), extra.name))
+}

@@ -1,0 +1,25 @@
+//! The program `cargo parity`, end to end: the real binary runs in projects of its own, and each test expects an exit code
+//! and what is printed. One module per command.
+
+#![cfg(unix)]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on reports where")]
+
+#[cfg(target_os = "linux")]
+mod check_macos;
+mod colours;
+mod command;
+mod diff;
+mod doctor;
+mod help;
+mod lint;
+mod lint_base;
+mod new_spec;
+mod not_regular;
+mod printed_text;
+mod project;
+mod references;
+mod regenerate;
+#[cfg(target_os = "linux")]
+mod setup;
+mod shell_project;
+mod weights;

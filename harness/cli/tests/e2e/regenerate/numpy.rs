@@ -1,0 +1,129 @@
+//! `cargo parity regenerate-fixtures` with the real exporter and NumPy, on a copy of the gated MLP.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+
+use crate::command::{WITH_EXPORTER, cargo_parity, check, copy_from_repository, repository};
+
+struct Project(tempfile::TempDir);
+
+const SCRIPT: &str = "exporter/references/gated_mlp_block.py";
+const SPEC: &str = "parity-specs/gated_mlp/block.yaml";
+
+impl Project {
+    /// The gated MLP in a project that locks no environment, so that its script runs with the packages of the
+    /// exporter's tests.
+    fn new() -> Self {
+        let project = Self(tempfile::tempdir().unwrap());
+        let files = [SCRIPT, SPEC, "parity-specs/policies.yaml", "exporter/requirements-test.txt"];
+        copy_from_repository(&files, project.0.path());
+        let repository = repository();
+        let set = "fixtures/gated_mlp/block";
+        fs::create_dir_all(project.path(set)).unwrap();
+        for entry in fs::read_dir(repository.join(set)).unwrap() {
+            let entry = entry.unwrap();
+            fs::copy(entry.path(), project.path(set).join(entry.file_name())).unwrap();
+        }
+        let packages = repository.join(".parity/python");
+        fs::create_dir_all(&packages).unwrap();
+        fs::create_dir_all(project.path(".parity")).unwrap();
+        symlink(packages, project.path(".parity/python")).unwrap();
+        symlink(repository.join("exporter/parity_export"), project.path("exporter/parity_export")).unwrap();
+        fs::write(project.path("Cargo.toml"), WITH_EXPORTER).unwrap();
+        project
+    }
+
+    fn path(&self, file: &str) -> PathBuf {
+        self.0.path().join(file)
+    }
+
+    fn edit(&self, file: &str, from: &str, to: &str) {
+        let text = fs::read_to_string(self.path(file)).unwrap();
+        assert!(text.contains(from), "`{file}` has no `{from}`");
+        fs::write(self.path(file), text.replacen(from, to, 1)).unwrap();
+    }
+
+    /// Runs the command, and expects the exit code and these words.
+    #[track_caller]
+    fn prints(&self, arguments: &[&str], code: i32, words: &[&str]) {
+        let mut command = cargo_parity(self.0.path(), &["regenerate-fixtures"]);
+        // The Python that the exporter's tests run with.
+        command.envs(std::env::var_os("PARITY_PYTHON").map(|python| ("PARITY_PYTHON", python)));
+        check(command.args(arguments).output().unwrap(), code, words);
+    }
+}
+
+#[test]
+fn a_changed_script_is_stale_until_it_was_run() {
+    let project = Project::new();
+    project.prints(&["--check"], 0, &["1 current, 0 not"]);
+    project.edit(SCRIPT, "np.float32(1e-6)", "np.float32(1e-5)");
+    project.prints(&["--check"], 1, &["are stale: the content of"]);
+    // The committed inputs and weights are used again; only goldens that depend on the edit change.
+    project.prints(
+        &["--yes"],
+        0,
+        &["9 tensors: 3 changed, 6 the same", "golden norm  differs by up to", "x its floor"],
+    );
+    project.prints(&["--check"], 0, &["1 current, 0 not"]);
+    project.prints(&["--check", "--run"], 0, &["3 goldens reproduced, 3 of them to the bit"]);
+    project.prints(&["--yes", "--force"], 0, &["reproduced byte for byte"]);
+    // Another seed has an effect only together with new inputs.
+    project.edit(SCRIPT, "default_rng(0)", "default_rng(1)");
+    project.prints(&["--yes"], 0, &["9 tensors: 9 the same, but the manifest changes: made_by"]);
+    project.prints(&["--yes", "--force", "--new-inputs"], 0, &["9 tensors: 9 changed, 0 the same"]);
+}
+
+#[test]
+fn other_parameters_give_tensors_of_another_shape() {
+    let project = Project::new();
+    project.edit(SPEC, "tokens: 6}", "tokens: 7}");
+    project.prints(
+        &["--yes"],
+        0,
+        &[
+            "`params` of the reference block changed",
+            "4 with another dtype or shape, 5 the same",
+            "old  float32 [1, 6, 32]",
+            "new  float32 [1, 7, 32]",
+        ],
+    );
+    project.prints(&["--check"], 0, &[]);
+}
+
+#[test]
+fn the_exporters_lint_has_the_last_word() {
+    let project = Project::new();
+    project.edit(SCRIPT, "x + gated @", "0 * (x + gated @");
+    project.edit(SCRIPT, "w[\"down.bias\"])", "w[\"down.bias\"]))");
+    project.prints(
+        &["--yes"],
+        1,
+        &["the exporter's lint rejects the set that", "zero             golden `out` is 0.0 in all of its"],
+    );
+    project.edit(
+        SCRIPT,
+        "    rec.save(\"out\"",
+        "    rec.accept(\"zero\", \"out\", why=\"a test\")\n    rec.save(\"out\"",
+    );
+    project.prints(&["--yes"], 0, &["accepted: zero: golden `out` is 0.0", "(a test)"]);
+    project.edit(SCRIPT, "rec.save(\"out\"", "rec.save(\"ouch\"");
+    project.prints(
+        &["--yes"],
+        1,
+        &["missing          the spec declares golden `out`, but the reference does not record it"],
+    );
+}
+
+#[test]
+fn a_draw_without_a_seed_is_refused() {
+    let project = Project::new();
+    project.edit(SCRIPT, "default_rng(0)", "default_rng()");
+    project.prints(
+        &["--yes", "--new-inputs"],
+        1,
+        &["gave different bytes: weight `norm.weight` differs by up to"],
+    );
+    project.prints(&["--check"], 1, &["are stale"]);
+}

@@ -1,0 +1,140 @@
+//! What `cargo xtask weights` lists, for a copy of the gated MLP.
+
+use std::fs;
+use std::process::Output;
+
+use crate::command::{EMPTY_WORKSPACE, cargo_parity, check, copy_from_repository};
+
+/// A project with the gated MLP.
+struct Project(tempfile::TempDir);
+
+const SPEC: &str = "parity-specs/gated_mlp/block.yaml";
+const RUN: &str = "target/parity/runs/one/gated_mlp/block";
+
+impl Project {
+    fn new() -> Self {
+        let project = Self(tempfile::tempdir().unwrap());
+        let files = [
+            "parity-specs/policies.yaml",
+            SPEC,
+            "fixtures/gated_mlp/block/manifest.json",
+            "fixtures/gated_mlp/block/weights.safetensors",
+        ];
+        copy_from_repository(&files, project.0.path());
+        project.write("Cargo.toml", EMPTY_WORKSPACE.as_bytes());
+        project
+    }
+
+    fn write(&self, file: &str, bytes: &[u8]) {
+        let path = self.0.path().join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+
+    /// Replaces `from` in the spec by `to`.
+    fn edit(&self, from: &str, to: &str) {
+        let text = fs::read_to_string(self.0.path().join(SPEC)).unwrap();
+        assert!(text.contains(from));
+        self.write(SPEC, text.replacen(from, to, 1).as_bytes());
+    }
+
+    /// Writes a run with this weight audit.
+    fn ran(&self, audit: &str) {
+        self.write(&format!("{RUN}/exit.json"), b"\"done\"");
+        let end = format!(
+            r#"{{"kind":"end","error":null,"stopped":false,"unused_inputs":[],"weights":{audit},"random":null}}"#
+        );
+        self.write(&format!("{RUN}/records.jsonl"), format!("{end}\n").as_bytes());
+        std::os::unix::fs::symlink("one", self.0.path().join("target/parity/runs/latest")).unwrap();
+    }
+
+    fn weights(&self, arguments: &[&str]) -> Output {
+        cargo_parity(self.0.path(), &[&["weights"], arguments].concat()).output().unwrap()
+    }
+}
+
+#[test]
+fn every_weight_is_listed_without_a_run_and_without_data() {
+    let project = Project::new();
+    // Only the header is read, so the data may be wrong.
+    let path = project.0.path().join("fixtures/gated_mlp/block/weights.safetensors");
+    let mut bytes = fs::read(&path).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let text = check(
+        project.weights(&["gated_mlp/block"]),
+        0,
+        &[
+            "gated_mlp/block  5 weights in 1 file\n",
+            "the last run has no audit of them",
+            "cargo parity run gated_mlp/block",
+        ],
+    );
+    assert!(text.contains("  down.bias    float32  [32]      weights.safetensors  -\n"), "{text}");
+}
+
+#[test]
+fn renames_and_what_the_last_run_did_are_shown() {
+    let project = Project::new();
+    project.edit("{file: weights.safetensors}", "{file: weights.safetensors, rename: {down: proj}}");
+    project.ran(
+        r#"{"taken":["gate.weight","norm.weight","proj.weight"],"missing":["proj.scale"],
+            "unused":["proj.bias"],"misshapen":["parameter `up.weight` is off"],"mistyped":[],"siblings":[],"packing":[]}"#
+            .replace('\n', " ")
+            .as_str(),
+    );
+    let text = check(
+        project.weights(&["gated_mlp/block"]),
+        1,
+        &["last run: one", "SHAPE    parameter `up.weight` is off"],
+    );
+    let row = |name: &str| text.lines().find(|line| line.trim_start().starts_with(name)).unwrap_or_default();
+    assert!(row("proj.bias").ends_with("weights.safetensors as down.bias    unused"), "{text}");
+    assert!(row("proj.weight").ends_with("taken") && row("proj.scale").ends_with("missing"), "{text}");
+    assert!(row("up.weight").ends_with(" -"), "{text}");
+
+    let json = check(project.weights(&["gated_mlp/block", "--json"]), 1, &[]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["spec"], &json["run"]), (&"gated_mlp/block".into(), &"one".into()));
+    assert_eq!(json["missing"], serde_json::json!(["proj.scale"]));
+    let bias = json["weights"].as_array().unwrap().iter().find(|row| row["name"] == "proj.bias").unwrap();
+    assert_eq!(
+        *bias,
+        serde_json::json!({"name": "proj.bias", "stored": "down.bias", "dtype": "float32", "shape": [32],
+                           "file": "weights.safetensors", "audit": "unused"})
+    );
+}
+
+#[test]
+fn what_is_wrong_with_the_files_needs_no_run() {
+    let project = Project::new();
+    project.edit(
+        "{file: weights.safetensors}",
+        "{file: weights.safetensors, dtype: bfloat16, expect: [head.weight]}",
+    );
+    let text = check(
+        project.weights(&["gated_mlp/block"]),
+        1,
+        &["DTYPE    up.weight: the file has float32, but the spec declares bfloat16"],
+    );
+    assert!(
+        text.lines().any(|line| line.trim_start().starts_with("head.weight") && line.ends_with("missing"))
+    );
+}
+
+#[test]
+fn a_spec_that_cannot_be_listed_is_one_clear_error() {
+    let project = Project::new();
+    check(
+        project.weights(&["gated_mlp/blok"]),
+        1,
+        &["spec `gated_mlp/blok` does not exist, did you mean `gated_mlp/block`?", "cargo parity list"],
+    );
+    project.edit("{file: weights.safetensors}", "{shards: [weights.safetensors, b.safetensors]}");
+    check(project.weights(&["gated_mlp/block"]), 1, &["`b.safetensors` has no weights in the manifest"]);
+    project.edit("weights: {shards: [weights.safetensors, b.safetensors]}\n", "");
+    check(project.weights(&["gated_mlp/block"]), 1, &["spec `gated_mlp/block` has no `weights`"]);
+    project.edit("port:", "prt:");
+    check(project.weights(&["gated_mlp/block"]), 1, &["unknown key `prt`", "block.yaml"]);
+    fs::remove_dir_all(project.0.path().join("fixtures")).unwrap();
+}

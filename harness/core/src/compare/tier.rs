@@ -1,0 +1,62 @@
+//! Which tier measures the blocks of a dtype: the fast tier, the float64 tier or none.
+
+use half::{bf16, f16};
+use num_complex::Complex32;
+
+use super::element::{Bool, Element};
+use super::fast_tier::{self, Measured, Rechecked};
+use super::thresholds::Thresholds;
+use super::tolerance::Tolerance;
+use super::{BLOCK, REL_GUARD, float64_tier};
+
+/// An element of a dtype, with the tier that measures its blocks.
+pub(super) trait BlockElement: Element {
+    /// Measures one whole block with vector code; `None` when the dtype has none, or an element is not finite or too
+    /// large.
+    fn measure(_expected: &[Self; BLOCK], _actual: &[Self; BLOCK], _limits: &Thresholds) -> Option<Measured> {
+        None
+    }
+    /// Measures a part of a block again, after [`BlockElement::measure`], under the bounds of its elements.
+    fn recheck(expected: &[Self], actual: &[Self], tolerance: &Tolerance) -> Rechecked {
+        let mut found = Rechecked::default();
+        for (&e, &a) in expected.iter().zip(actual) {
+            let (distance, magnitude) = (e.distance(a), e.magnitude());
+            if distance > 0.0 {
+                found.max_rel = found.max_rel.max(distance / (magnitude + REL_GUARD));
+                found.max_used = found.max_used.max(distance / tolerance.bound(magnitude));
+                found.outside += u64::from(!e.within(a, tolerance));
+            }
+        }
+        found
+    }
+}
+
+macro_rules! fast {
+    ($($type:ty),*) => {$(
+        impl BlockElement for $type {
+            #[inline]
+            fn measure(e: &[Self; BLOCK], a: &[Self; BLOCK], limits: &Thresholds) -> Option<Measured> {
+                fast_tier::measure(e, a, limits)
+            }
+            fn recheck(e: &[Self], a: &[Self], tolerance: &Tolerance) -> Rechecked {
+                fast_tier::recheck(e, a, tolerance)
+            }
+        }
+    )*};
+}
+
+macro_rules! float64 {
+    ($($type:ty),*) => {$(
+        impl BlockElement for $type {
+            fn measure(e: &[Self; BLOCK], a: &[Self; BLOCK], limits: &Thresholds) -> Option<Measured> {
+                float64_tier::measure(e, a, limits)
+            }
+        }
+    )*};
+}
+
+fast!(f16, bf16, f32);
+float64!(f64, u8, u16, u32, u64, i8, i16, i32, i64, Bool);
+
+// No tier measures complex numbers, so they are compared element by element.
+impl BlockElement for Complex32 {}

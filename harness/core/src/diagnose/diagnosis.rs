@@ -1,0 +1,56 @@
+//! The result of a diagnosis: causes, each with its residual, or facts.
+
+use serde::{Deserialize, Serialize};
+
+use super::{CauseKind, FactKind};
+use crate::number;
+
+/// What was found out about a failing tensor.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Diagnosis {
+    /// Explanations of the error, best first, at most three.
+    pub causes: Vec<Cause>,
+    /// Observations, at most three; only where nothing explains the error.
+    pub facts: Vec<Fact>,
+}
+
+/// An observation about a failing tensor. It predicts nothing, so it is no cause.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fact {
+    /// The kind of fact.
+    pub kind: FactKind,
+    /// The fact in words: `the first 6 of 12 indices of axis 1 agree`.
+    pub text: String,
+    /// How many elements were read, if not all were.
+    pub sampled: Option<u64>,
+}
+
+/// A kind of fact and its text, if the fact holds.
+pub(super) type Observation = Option<(FactKind, String)>;
+
+/// An explanation that holds: reversing it leaves an error near the floor or within the tolerance.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cause {
+    /// The kind of cause.
+    pub kind: CauseKind,
+    /// What the actual is, in words that follow "its output is": `the golden times 2`.
+    pub text: String,
+    /// The error that is left when the cause is reversed.
+    pub residual: Residual,
+    /// How many elements were read, if not all were.
+    pub sampled: Option<u64>,
+}
+
+/// The error that an explanation leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Residual {
+    /// Root mean square of the error that is left.
+    #[serde(with = "number")]
+    pub rms: f64,
+    /// The same as a part of the whole error.
+    #[serde(with = "number")]
+    pub part: f64,
+    /// Share of the checkpoint's gate that the rest would use; 1 is the limit.
+    #[serde(with = "number")]
+    pub used: f64,
+}

@@ -1,0 +1,7 @@
+//! Files on disk: opening only regular ones, replacing them in one step, noticing changes.
+
+pub mod atomic;
+pub mod hash;
+pub mod identity;
+pub mod regular;
+pub mod size;

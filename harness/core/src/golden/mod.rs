@@ -1,0 +1,18 @@
+//! Fixture folders: the goldens, inputs and weights that a reference made, and their manifest.
+//!
+//! Nothing here writes a golden. `fixtures/README.md` describes the format, for exporters in any language.
+
+mod error;
+mod key;
+mod manifest;
+mod memory;
+mod set;
+mod verify;
+
+pub use crate::files::identity::FileIdentity;
+pub use error::FixtureError;
+pub use key::{canonical_json, made_by_key};
+pub use manifest::{FORMAT, MadeBy, Manifest, ManifestError, Role, TensorEntry};
+pub use memory::{ChecksumMemory, Trust};
+pub use set::MANIFEST;
+pub use set::{FixtureSet, Golden};

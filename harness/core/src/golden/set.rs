@@ -1,0 +1,350 @@
+//! An open fixture folder.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+
+use super::FixtureError;
+use super::key::{canonical_json, made_by_key};
+use super::manifest::{Manifest, ManifestError, Role, TensorEntry, is_plain_path};
+use crate::files::identity::FileIdentity;
+use crate::files::regular;
+use crate::gate::Floor;
+use crate::tensor::{Tensor, TensorFile, is_lfs_pointer};
+use crate::text::suggest::did_you_mean;
+
+/// The name of the manifest in a fixture folder.
+pub const MANIFEST: &str = "manifest.json";
+/// What [`FixtureError::Changed`] reports about a file other than the verified one.
+const NOT_VERIFIED: &str = "it is not the file that was verified";
+/// The longest manifest that is read; it would list about a hundred thousand tensors.
+const MAX_MANIFEST: u64 = 64 << 20;
+
+/// A fixture folder whose manifest was read and checked. Its tensor files are opened on first use.
+#[derive(Debug)]
+pub struct FixtureSet {
+    set: String,
+    /// As given, for messages.
+    folder: PathBuf,
+    /// With links resolved, to check that files lie in it.
+    real: PathBuf,
+    manifest: Manifest,
+    /// The identity of the manifest's file when it was read.
+    manifest_identity: FileIdentity,
+    index: HashMap<(Role, String), usize>,
+    files: Mutex<HashMap<String, TensorFile>>,
+    /// The verified files; when given, no other file is read.
+    verified: Option<BTreeMap<String, FileIdentity>>,
+}
+
+/// The expected tensor of a checkpoint, with what the reference measured about it.
+#[derive(Debug, Clone)]
+pub struct Golden {
+    /// The expected tensor.
+    pub tensor: Tensor,
+    /// How far the reference is from float64 here, when it was measured.
+    pub floor: Option<Floor>,
+    /// Position in the order of the reference's calls.
+    pub sequence: u64,
+    /// The place in the reference's source that made it.
+    pub place: Option<String>,
+}
+
+impl FixtureSet {
+    /// Opens the set in `folder`, a path such as `gated_mlp/block` inside `fixture_root`, and reads its manifest.
+    ///
+    /// The root itself may be a link.
+    ///
+    /// # Errors
+    ///
+    /// When the folder or its manifest does not exist, when the folder is outside the root (also through a link), or when
+    /// the manifest cannot be read or contradicts itself.
+    pub fn open(fixture_root: &Path, folder: &str) -> Result<Self, FixtureError> {
+        let set = folder.to_owned();
+        let outside = || FixtureError::Outside { set: set.clone(), root: fixture_root.to_owned() };
+        if !is_plain_path(folder) {
+            return Err(outside());
+        }
+        let path = fixture_root.join(folder);
+        let read = |path: &Path, source: io::Error| match source.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+                FixtureError::NoSet { set: set.clone(), path: path.to_owned() }
+            }
+            _ => FixtureError::Read { set: set.clone(), path: path.to_owned(), source },
+        };
+        let root = fs::canonicalize(fixture_root).map_err(|error| read(fixture_root, error))?;
+        let real = fs::canonicalize(&path).map_err(|error| read(&path, error))?;
+        if !real.starts_with(&root) {
+            return Err(outside());
+        }
+        if !real.is_dir() {
+            return Err(FixtureError::NoSet { set, path });
+        }
+        let (manifest, manifest_identity) = read_manifest(&set, &path, &real)?;
+        let index = manifest
+            .tensors
+            .iter()
+            .enumerate()
+            .map(|(index, entry)| ((entry.role, entry.name.clone()), index))
+            .collect();
+        Ok(Self {
+            set,
+            folder: path,
+            real,
+            manifest,
+            manifest_identity,
+            index,
+            files: Mutex::default(),
+            verified: None,
+        })
+    }
+
+    /// Opens a set that was verified before, possibly by another process.
+    ///
+    /// Only the verified files are read. `verified` has the [`identities`](Self::identities) from the verification.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open), and when the manifest is not the one that was verified.
+    pub fn open_verified(
+        fixture_root: &Path,
+        folder: &str,
+        verified: BTreeMap<String, FileIdentity>,
+    ) -> Result<Self, FixtureError> {
+        let set = Self::open(fixture_root, folder)?;
+        if verified.get(MANIFEST) != Some(&set.manifest_identity) {
+            let (name, path) = (set.set.clone(), set.path(MANIFEST));
+            return Err(FixtureError::Changed { set: name, path, how: NOT_VERIFIED });
+        }
+        Ok(Self { verified: Some(verified), ..set })
+    }
+
+    /// The folder, relative to the fixture root.
+    pub fn name(&self) -> &str {
+        &self.set
+    }
+
+    /// The manifest.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// Checks that this `reference` block and this script made the set.
+    ///
+    /// # Errors
+    ///
+    /// [`FixtureError::Stale`], which names what changed, when another reference made it.
+    pub fn check_fresh(&self, reference: &Value, script: &[u8]) -> Result<(), FixtureError> {
+        let made_by = &self.manifest.made_by;
+        if made_by_key(reference, script) == made_by.key {
+            return Ok(());
+        }
+        let then = [
+            ("script", Some(Value::from(made_by.script.as_str()))),
+            ("source", made_by.source.as_deref().map(Value::from)),
+            ("params", made_by.params.clone()),
+        ];
+        let changed: Vec<String> = then
+            .iter()
+            .filter(|(key, then)| then.as_ref().map(canonical_json) != reference.get(key).map(canonical_json))
+            .map(|(key, _)| format!("`{key}`"))
+            .collect();
+        let changed = match changed.as_slice() {
+            [] => format!("the content of `{}` changed", made_by.script),
+            keys => format!("{} of the reference block changed", keys.join(" and ")),
+        };
+        Err(FixtureError::Stale { set: self.set.clone(), changed })
+    }
+
+    /// The golden with this name; the second hit of a tap is `name@1`.
+    ///
+    /// Dtype and shape are checked against the manifest. Only [`verify`](Self::verify) checks the elements.
+    ///
+    /// # Errors
+    ///
+    /// When the manifest does not list it, or its file is missing, damaged or different from the manifest.
+    pub fn golden(&self, name: &str) -> Result<Golden, FixtureError> {
+        let entry = self.entry(Role::Golden, name)?;
+        Ok(Golden {
+            tensor: self.read(entry)?,
+            floor: entry.floor,
+            // Reading a manifest checks that every golden has one.
+            sequence: entry.sequence.unwrap_or_default(),
+            place: entry.place.clone(),
+        })
+    }
+
+    /// The input with this name, checked like a golden.
+    ///
+    /// # Errors
+    ///
+    /// As [`golden`](Self::golden).
+    pub fn input(&self, name: &str) -> Result<Tensor, FixtureError> {
+        self.read(self.entry(Role::Input, name)?)
+    }
+
+    /// The weight with this name, checked like a golden.
+    ///
+    /// # Errors
+    ///
+    /// As [`golden`](Self::golden).
+    pub fn weight(&self, name: &str) -> Result<Tensor, FixtureError> {
+        self.read(self.entry(Role::Weight, name)?)
+    }
+
+    /// The manifest's entries for weights, in its order.
+    pub fn weights(&self) -> impl Iterator<Item = &TensorEntry> {
+        self.entries(Role::Weight)
+    }
+
+    /// The manifest's entries with this role, in its order.
+    pub fn entries(&self, role: Role) -> impl Iterator<Item = &TensorEntry> {
+        self.manifest.tensors.iter().filter(move |entry| entry.role == role)
+    }
+
+    /// The identities of the files opened so far, the manifest among them, by their paths relative to the folder.
+    pub fn identities(&self) -> BTreeMap<String, FileIdentity> {
+        let files = self.files();
+        let tensors = files.iter().filter_map(|(file, open)| Some((file.clone(), open.identity()?)));
+        tensors.chain([(MANIFEST.to_owned(), self.manifest_identity)]).collect()
+    }
+
+    /// One problem per file that was replaced, removed or written to since it was read or verified.
+    ///
+    /// The map of such a file may hold elements other than the verified ones.
+    pub fn changed(&self) -> Vec<FixtureError> {
+        let how = |file: &str, opened: &FileIdentity| match FileIdentity::at(&self.path(file)) {
+            Ok(now) => opened.difference(&now),
+            Err(_) => Some("it was removed"),
+        };
+        let files = self.verified.clone().unwrap_or_else(|| self.identities());
+        files
+            .into_iter()
+            .filter_map(|(file, opened)| {
+                let how = how(&file, &opened)?;
+                Some(FixtureError::Changed { set: self.set.clone(), path: self.path(&file), how })
+            })
+            .collect()
+    }
+
+    /// The tensor of an entry.
+    ///
+    /// # Errors
+    ///
+    /// When its file is missing or damaged, or has it with a dtype or shape other than the manifest's.
+    pub fn read(&self, entry: &TensorEntry) -> Result<Tensor, FixtureError> {
+        let file = self.file(&entry.file)?;
+        let path = || self.path(&entry.file);
+        let key = if entry.is_npy() { file.names().next().unwrap_or_default() } else { entry.key() };
+        let tensor = file.get(key).map_err(|error| FixtureError::from_tensor(&self.set, &path(), error))?;
+        let (set, key) = (self.set.clone(), entry.key().to_owned());
+        if tensor.dtype() != entry.dtype {
+            let (expected, found) = (entry.dtype, tensor.dtype());
+            return Err(FixtureError::Dtype { set, path: path(), key, expected, found });
+        }
+        if tensor.shape() != entry.shape {
+            let (expected, found) = (entry.shape.as_slice().into(), tensor.shape().into());
+            return Err(FixtureError::Shape { set, path: path(), key, expected, found });
+        }
+        Ok(tensor)
+    }
+
+    fn file(&self, file: &str) -> Result<TensorFile, FixtureError> {
+        let open = self.files().get(file).cloned();
+        open.map_or_else(|| self.reopen(file), Ok)
+    }
+
+    /// Opens a file of the set anew; later reads use the file opened here.
+    pub(super) fn reopen(&self, file: &str) -> Result<TensorFile, FixtureError> {
+        let path = self.path(file);
+        let opened = real_file(&self.set, &path, &self.real).and_then(|_| {
+            TensorFile::open(&path).map_err(|error| FixtureError::from_tensor(&self.set, &path, error))
+        });
+        let is_other = |open: &TensorFile| {
+            self.verified.as_ref().is_some_and(|verified| verified.get(file).copied() != open.identity())
+        };
+        let opened = match opened {
+            Ok(open) if is_other(&open) => {
+                Err(FixtureError::Changed { set: self.set.clone(), path, how: NOT_VERIFIED })
+            }
+            opened => opened,
+        };
+        match &opened {
+            Ok(open) => self.files().insert(file.to_owned(), open.clone()),
+            Err(_) => self.files().remove(file),
+        };
+        opened
+    }
+
+    fn files(&self) -> MutexGuard<'_, HashMap<String, TensorFile>> {
+        // Every use leaves the map consistent, so a panic elsewhere does no harm.
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The path of a file of the set.
+    pub(super) fn path(&self, file: &str) -> PathBuf {
+        self.folder.join(file)
+    }
+
+    /// The folder with links resolved.
+    pub(super) fn real_folder(&self) -> &Path {
+        &self.real
+    }
+
+    fn entry(&self, role: Role, name: &str) -> Result<&TensorEntry, FixtureError> {
+        match self.index.get(&(role, name.to_owned())) {
+            Some(&index) => Ok(&self.manifest.tensors[index]),
+            None => Err(FixtureError::NotListed {
+                set: self.set.clone(),
+                role,
+                name: name.to_owned(),
+                near: did_you_mean(name, self.entries(role).map(|entry| entry.name.as_str())),
+            }),
+        }
+    }
+}
+
+/// A file's path with links resolved; an error when it is outside the folder.
+pub(super) fn real_file(set: &str, path: &Path, folder: &Path) -> Result<PathBuf, FixtureError> {
+    let (set, named) = (set.to_owned(), path.to_owned());
+    match fs::canonicalize(path) {
+        Ok(real) if real.starts_with(folder) => Ok(real),
+        Ok(_) => Err(FixtureError::FileOutside { set, path: named }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(FixtureError::NoFile { set, path: named })
+        }
+        Err(source) => Err(FixtureError::Read { set, path: named, source }),
+    }
+}
+
+fn read_manifest(set: &str, folder: &Path, real: &Path) -> Result<(Manifest, FileIdentity), FixtureError> {
+    let path = folder.join(MANIFEST);
+    real_file(set, &path, real).map_err(|error| match error {
+        FixtureError::NoFile { set, path } => FixtureError::NoManifest { set, path },
+        other => other,
+    })?;
+    let set = set.to_owned();
+    let mut text = Vec::new();
+    let read = regular::open(&path).and_then(|file| {
+        let identity = FileIdentity::of(&file)?;
+        file.take(MAX_MANIFEST + 1).read_to_end(&mut text)?;
+        Ok(identity)
+    });
+    let identity = match read {
+        Ok(identity) => identity,
+        Err(source) => return Err(FixtureError::Read { set, path, source }),
+    };
+    if is_lfs_pointer(&text) {
+        return Err(FixtureError::LfsPointer { set, path });
+    }
+    let parsed = match text.len() as u64 {
+        0..=MAX_MANIFEST => Manifest::parse(&text),
+        _ => Err(ManifestError::TooLong { allowed: MAX_MANIFEST }),
+    };
+    let manifest = parsed.map_err(|source| FixtureError::Manifest { set, path, source })?;
+    Ok((manifest, identity))
+}

@@ -1,0 +1,36 @@
+//! The parts of mlx-parity that need neither MLX nor child processes: specs, goldens, comparison, diagnosis, results
+//! and reports.
+//!
+//! This crate serves `mlx-parity` and `mlx-parity-cli`, which re-export what a porter needs. Its API follows their
+//! needs and makes no promise of its own; depend on those two instead.
+//!
+//! Modules build on each other in one direction:
+//!
+//! ```text
+//! text, number, ci, files, root -> tensor, gate -> compare, spec, golden -> diagnose, settings, weights -> record
+//!   -> run_folder -> runs, preflight, mutation -> results -> report
+//! ```
+
+// First, since its macros replace those of the standard library in all modules that follow.
+#[macro_use]
+pub mod text;
+
+pub mod ci;
+pub mod compare;
+pub mod diagnose;
+pub mod files;
+pub mod gate;
+pub mod golden;
+pub mod mutation;
+pub mod number;
+pub mod preflight;
+pub mod record;
+pub mod report;
+pub mod results;
+pub mod root;
+pub mod run_folder;
+pub mod runs;
+pub mod settings;
+pub mod spec;
+pub mod tensor;
+pub mod weights;

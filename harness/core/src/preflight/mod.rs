@@ -1,0 +1,9 @@
+//! Checks before a run: the fixtures of each spec, and the specs and fixtures as a whole.
+
+mod discovery;
+mod fixtures;
+mod missing;
+
+pub use discovery::{DISCOVERY, discovery};
+pub use fixtures::look_at_fixtures;
+pub use missing::missing;

@@ -1,0 +1,311 @@
+//! The record of one hit of one checkpoint. Trials and reports rest on records alone.
+//!
+//! A record is one line of JSON. `docs/record.md` describes every field; a test holds the two together.
+
+use serde::{Deserialize, Serialize};
+
+use crate::compare::{Comparison, Metrics};
+use crate::diagnose::{Cause, Fact};
+use crate::gate::{Class, Floor, Gate, Phase};
+use crate::number;
+use crate::spec::{Checkpoint, Spec};
+use crate::tensor::{Dtype, TensorView};
+
+/// The version of the schema that this build writes. Adding a field keeps the version; removing one or changing its
+/// meaning increases it.
+pub const SCHEMA: u32 = 1;
+
+/// One hit of one checkpoint.
+///
+/// Serialised fields come in the order of declaration. A reader ignores fields it does not know.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// [`SCHEMA`] of the build that wrote the record.
+    pub schema: u32,
+    /// The spec's id, e.g. `qwen_image/vision_block`.
+    pub spec: String,
+    /// The checkpoint's name with loops expanded, e.g. `blocks.3.out`.
+    pub checkpoint: String,
+    /// The number of this hit of the tap, from 0.
+    pub hit: u64,
+    /// The number of this record in the run, from 0, in the order of taps.
+    pub sequence: u64,
+    /// The checkpoint's level.
+    pub level: u32,
+    /// The checkpoint's stage, when the spec names one.
+    pub stage: Option<String>,
+    /// Whether it passed, and why.
+    pub verdict: Verdict,
+    /// The golden's dtype and shape, after `squeeze`, `layout` and `cast`; absent without a golden.
+    pub expected: Option<TensorInfo>,
+    /// The actual's dtype and shape; absent when the port never produced it.
+    pub actual: Option<TensorInfo>,
+    /// The value gate as applied, with the numbers of its policy.
+    pub gate: Option<Gate>,
+    /// The golden's floor.
+    pub floor: Option<Floor>,
+    /// The measurements.
+    pub metrics: Option<Metrics>,
+    /// The tap's place in the port's source.
+    pub location: Option<Location>,
+    /// Milliseconds from the previous tap, or from the start of the forward pass, to this one.
+    pub millis: f64,
+    /// MLX's memory at the tap.
+    pub memory: Option<Memory>,
+    /// The difference in pixels, at the stage `image`.
+    #[serde(default)]
+    pub image: Option<Image>,
+    /// Explanations of a failure, best first; empty when the hit passed or was not diagnosed.
+    #[serde(default)]
+    pub causes: Vec<Cause>,
+    /// Facts about a failure that no cause explains.
+    #[serde(default)]
+    pub facts: Vec<Fact>,
+    /// Whether the port continued with a golden here or earlier.
+    pub injected: bool,
+}
+
+impl Record {
+    /// The record of a comparison, with its verdict and its metrics.
+    ///
+    /// A comparison that is not `gated` is measured and neither passes nor fails. All that a comparison does not know is
+    /// empty: the first hit of the first tap, level 0, without forms, gate, floor, place, memory, image or diagnosis.
+    /// Callers fill in what they know by struct update, `Record { hit, ..Record::new(…) }`.
+    pub fn new(spec: &str, checkpoint: &str, comparison: Comparison, gated: bool) -> Self {
+        Self {
+            schema: SCHEMA,
+            spec: spec.to_owned(),
+            checkpoint: checkpoint.to_owned(),
+            hit: 0,
+            sequence: 0,
+            level: 0,
+            stage: None,
+            verdict: Verdict::of(&comparison, gated),
+            expected: None,
+            actual: None,
+            gate: None,
+            floor: None,
+            metrics: comparison.metrics,
+            location: None,
+            millis: 0.0,
+            memory: None,
+            image: None,
+            causes: Vec::new(),
+            facts: Vec::new(),
+            injected: false,
+        }
+    }
+
+    /// [`Record::new`] with all that the spec declares about a checkpoint: its level, its stage and its gate.
+    pub fn of_checkpoint(spec: &Spec, checkpoint: &Checkpoint, comparison: Comparison) -> Self {
+        Self {
+            level: checkpoint.level.into(),
+            stage: checkpoint.stage.map(|stage| stage.name().to_owned()),
+            gate: checkpoint.gate.clone(),
+            ..Self::new(&spec.id, &checkpoint.name, comparison, checkpoint.gated)
+        }
+    }
+}
+
+/// Whether one hit passed, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Whether it passed, failed, or was measured only.
+    pub status: Status,
+    /// The class of the first check that did not hold. An ungated hit has the class that it would have failed with.
+    pub class: Option<Class>,
+    /// The numbers that decided, in one line.
+    pub detail: String,
+}
+
+impl Verdict {
+    /// The verdict on a comparison. One that is not `gated` neither passes nor fails, unless nothing could be compared,
+    /// as with a missing golden: that fails in any case.
+    pub fn of(comparison: &Comparison, gated: bool) -> Self {
+        let compared =
+            comparison.class.is_none_or(|class| (Phase::Form..=Phase::Range).contains(&class.phase()));
+        let status = match (gated, comparison.class) {
+            (false, _) if compared => Status::Ungated,
+            (_, None) => Status::Pass,
+            (_, Some(_)) => Status::Fail,
+        };
+        Self { status, class: comparison.class, detail: comparison.detail.clone() }
+    }
+}
+
+/// Whether a hit passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Every check held.
+    Pass,
+    /// A check did not hold.
+    Fail,
+    /// The spec has `gate: false`: measured and shown, but neither passed nor failed.
+    Ungated,
+}
+
+/// The dtype and the shape of a tensor.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TensorInfo {
+    /// The element type.
+    pub dtype: Dtype,
+    /// Lengths of the axes.
+    pub shape: Vec<usize>,
+}
+
+impl From<&TensorView<'_>> for TensorInfo {
+    fn from(view: &TensorView) -> Self {
+        Self { dtype: view.dtype(), shape: view.shape().to_vec() }
+    }
+}
+
+/// The difference between two images.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Image {
+    /// Peak signal-to-noise ratio over all channels, in decibels; infinite when the images are equal.
+    #[serde(with = "number")]
+    pub psnr_db: f64,
+    /// Pixels per image.
+    pub pixels: u64,
+    /// Pixels that differ in any channel.
+    pub mismatched_pixels: u64,
+}
+
+/// A place in source code.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Location {
+    /// The file, as the compiler names it.
+    pub file: String,
+    /// The line, from 1.
+    pub line: u32,
+}
+
+/// The memory that MLX reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memory {
+    /// Bytes in use.
+    pub active_bytes: u64,
+    /// The most bytes in use so far in the run.
+    pub peak_bytes: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::diagnose::{CauseKind, FactKind, Residual};
+    use crate::gate::Rule;
+
+    const DOC: &str = include_str!("../../../docs/record.md");
+
+    fn record() -> Record {
+        let expected: Vec<u8> = [0.5f32, -1.25, 2.0, 0.0].iter().flat_map(|x| x.to_le_bytes()).collect();
+        let actual: Vec<u8> = [0.5f32, -1.2500001, 2.0, 1e-6].iter().flat_map(|x| x.to_le_bytes()).collect();
+        let expected = TensorView::new(Dtype::Float32, &[2, 2], &expected).unwrap();
+        let actual = TensorView::new(Dtype::Float32, &[2, 2], &actual).unwrap();
+        let rule = Rule {
+            gate: Some(Gate::Noise { k: 8.0 }),
+            floor: Some(Floor { max: 2.4e-7, rms: 1.1e-7 }),
+            ..Rule::default()
+        };
+        let comparison = Comparison::of(&expected, &actual, &rule);
+        Record {
+            sequence: 4,
+            level: 1,
+            stage: Some("encoder".to_owned()),
+            expected: Some((&expected).into()),
+            actual: Some((&actual).into()),
+            gate: rule.gate,
+            floor: rule.floor,
+            location: Some(Location { file: "tests/ports/qwen_image/vision_block.rs".to_owned(), line: 41 }),
+            millis: 1.25,
+            memory: Some(Memory { active_bytes: 73_728, peak_bytes: 147_456 }),
+            image: Some(Image { psnr_db: 41.5, pixels: 2, mismatched_pixels: 1 }),
+            causes: vec![Cause {
+                kind: CauseKind::Factor,
+                text: "the golden times 1.5".to_owned(),
+                residual: Residual { rms: 1.5e-7, part: 0.25, used: 0.125 },
+                sampled: None,
+            }],
+            facts: vec![Fact {
+                kind: FactKind::Uncorrelated,
+                text: "the correlation with the golden is 0.010".to_owned(),
+                sampled: None,
+            }],
+            ..Record::new("qwen_image/vision_block", "norm1", comparison, true)
+        }
+    }
+
+    #[test]
+    fn a_line_comes_back_as_it_was() {
+        let record = record();
+        let line = serde_json::to_string(&record).unwrap();
+        assert!(!line.contains('\n'));
+        assert_eq!(serde_json::from_str::<Record>(&line).unwrap(), record);
+        let newer = line.replacen('{', "{\"not_yet_known\":[1],", 1);
+        assert_eq!(
+            serde_json::from_str::<Record>(&newer).unwrap(),
+            record,
+            "fields of a later version are ignored"
+        );
+    }
+
+    /// Paths of all fields below `value`, `a.b` for nested ones.
+    fn paths(value: &Value, above: &str, found: &mut Vec<String>) {
+        match value {
+            Value::Object(fields) => {
+                for (name, value) in fields {
+                    let path = if above.is_empty() { name.clone() } else { format!("{above}.{name}") };
+                    found.push(path.clone());
+                    paths(value, &path, found);
+                }
+            }
+            Value::Array(items) => items.iter().for_each(|item| paths(item, above, found)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn the_page_describes_every_field_that_is_written() {
+        let mut found = Vec::new();
+        paths(&serde_json::to_value(record()).unwrap(), "", &mut found);
+        let tolerance = Gate::Tolerance { rtol: 1e-5, atol: 1e-5, policy: Some("fp32".to_owned()) };
+        paths(&serde_json::to_value(tolerance).unwrap(), "gate", &mut found);
+        for path in &found {
+            // Both sides have the same statistics, which the page describes once.
+            let path = path.replace("metrics.actual.", "metrics.expected.");
+            assert!(DOC.contains(&format!("| `{path}` |")), "docs/record.md does not describe `{path}`");
+        }
+        let described = DOC.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+        for path in described {
+            assert!(
+                found.iter().any(|known| known == path),
+                "docs/record.md describes `{path}`, which is not written"
+            );
+        }
+    }
+
+    #[test]
+    fn the_example_on_the_page_is_what_this_build_writes() {
+        let example = DOC.lines().find(|line| line.starts_with('{')).unwrap();
+        let parsed: Record = serde_json::from_str(example).unwrap();
+        assert_eq!(serde_json::to_string(&parsed).unwrap(), example);
+        // A logarithm's last digit is the platform's own.
+        let without_metrics = |record| Record { metrics: None, ..record };
+        assert_eq!(without_metrics(parsed), without_metrics(record()));
+    }
+
+    #[test]
+    fn an_ungated_hit_says_what_it_would_have_failed_with() {
+        let comparison = Comparison::failed(Class::Value, "off");
+        assert_eq!(Verdict::of(&comparison, false).status, Status::Ungated);
+        assert_eq!(Verdict::of(&comparison, false).class, Some(Class::Value));
+        assert_eq!(Verdict::of(&comparison, true).status, Status::Fail);
+        let comparison = Comparison { class: None, ..comparison };
+        assert_eq!(Verdict::of(&comparison, true).status, Status::Pass);
+        let missing = Comparison::failed(Class::Missing, "no golden");
+        assert_eq!(Verdict::of(&missing, false).status, Status::Fail, "nothing was compared");
+    }
+}

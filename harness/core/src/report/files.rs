@@ -1,0 +1,154 @@
+//! The report files of a run, for people and for programs: `report.txt`, `junit.xml`, `trials.jsonl`.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use thiserror::Error;
+
+use super::junit::junit;
+use super::{environments, ladders, summary_line};
+use crate::compare::TimesFloor;
+use crate::files::atomic::write_atomically;
+use crate::gate::Class;
+use crate::number;
+use crate::record::{Location, Record};
+use crate::results::{Fate, RunResults, TrialOutcome};
+use crate::text::printable::clean_lines;
+
+/// Why a report could not be written.
+#[derive(Debug, Error)]
+pub enum ReportError {
+    /// A file could not be written.
+    #[error("cannot write `{path}`")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// The results could not be written as JUnit XML.
+    #[error("cannot write JUnit")]
+    Junit(#[from] quick_junit::SerializeError),
+    /// The results could not be written as JSON lines.
+    #[error("cannot write `trials.jsonl`")]
+    Json(#[from] serde_json::Error),
+}
+
+/// Writes every report of `run` into `folder`, and replaces older reports.
+///
+/// # Errors
+/// When a report cannot be written.
+pub fn write_reports(folder: &Path, run: &RunResults) -> Result<(), ReportError> {
+    let mut text = ladders(run, false, false);
+    environments(run).iter().for_each(|line| text.push_str(&format!("{line}\n")));
+    text.push_str(&format!("{}\n", summary_line(&run.summary())));
+    let text = clean_lines(&text).into_owned();
+    for (name, content) in [("report.txt", text), ("junit.xml", junit(run)?), ("trials.jsonl", trials(run)?)]
+    {
+        let path = folder.join(name);
+        write_atomically(&path, |out| out.write_all(content.as_bytes()))
+            .map_err(|source| ReportError::Write { path, source })?;
+    }
+    Ok(())
+}
+
+/// One line of `trials.jsonl`: how one trial ended, with or without a record.
+#[derive(Default, Serialize)]
+struct TrialLine<'a> {
+    spec: &'a str,
+    trial: &'a str,
+    /// `pass`, `fail`, `ignored`, `ungated` or `pending`.
+    status: &'static str,
+    class: Option<Class>,
+    /// Why the trial did not pass.
+    detail: Option<&'a str>,
+    /// Milliseconds of a warm run, when timed.
+    warm_millis: Option<f64>,
+    /// This field and those below come from the deciding record in the spec's `records.jsonl`.
+    hit: Option<u64>,
+    sequence: Option<u64>,
+    #[serde(serialize_with = "number::option::serialize")]
+    used: Option<f64>,
+    times_floor: Option<&'a TimesFloor>,
+    #[serde(serialize_with = "number::option::serialize")]
+    max_abs: Option<f64>,
+    #[serde(serialize_with = "number::option::serialize")]
+    range_ratio: Option<f64>,
+    location: Option<&'a Location>,
+}
+
+impl<'a> TrialLine<'a> {
+    fn with(self, record: Option<&'a Record>) -> Self {
+        let Some(record) = record else { return self };
+        let difference = record.metrics.as_ref().and_then(|metrics| metrics.difference.as_ref());
+        Self {
+            hit: Some(record.hit),
+            sequence: Some(record.sequence),
+            used: difference.and_then(|difference| difference.used),
+            times_floor: difference.and_then(|difference| difference.times_floor.as_ref()),
+            max_abs: difference.map(|difference| difference.max_abs),
+            range_ratio: difference.map(|difference| difference.range_ratio),
+            location: record.location.as_ref(),
+            ..self
+        }
+    }
+}
+
+fn trials(run: &RunResults) -> Result<String, serde_json::Error> {
+    let mut text = String::new();
+    let mut write = |line: &TrialLine<'_>| -> Result<(), serde_json::Error> {
+        text.push_str(&serde_json::to_string(line)?);
+        text.push('\n');
+        Ok(())
+    };
+    let whole = |spec, trial, status| TrialLine { spec, trial, status, ..TrialLine::default() };
+    if let Some(wrong) = &run.discovery {
+        let (text, class) = (wrong.join("\n"), Some(Class::Spec));
+        let line = whole("parity", "discovery", if wrong.is_empty() { "pass" } else { "fail" });
+        write(&match wrong.is_empty() {
+            true => line,
+            false => TrialLine { class, detail: Some(&text), ..line },
+        })?;
+    }
+    for error in &run.broken {
+        let line = whole(&error.id, "spec", "fail");
+        write(&TrialLine { class: Some(Class::Spec), detail: Some(&error.text), ..line })?;
+    }
+    for spec in &run.specs {
+        let names = &spec.trials;
+        let line = |trial, status| {
+            let spec = spec.id.as_str();
+            TrialLine { spec, trial, status, ..TrialLine::default() }
+        };
+        match &spec.fate {
+            Fate::Ran(account) => {
+                for trial in &account.trials {
+                    let (status, class, detail) = match &trial.outcome {
+                        TrialOutcome::Passed => ("pass", None, None),
+                        TrialOutcome::NotGated(class) => ("ungated", *class, None),
+                        TrialOutcome::Failed { class, line, .. } => {
+                            ("fail", Some(*class), Some(line.as_str()))
+                        }
+                        TrialOutcome::Pending(line) => ("pending", None, Some(line.as_str())),
+                    };
+                    let line = line(trial.name.as_str(), status).with(trial.record.as_deref());
+                    write(&TrialLine { class, detail, warm_millis: trial.warm_millis, ..line })?;
+                }
+            }
+            Fate::Ignored(reason) => {
+                for name in names {
+                    write(&TrialLine { detail: Some(reason), ..line(name, "ignored") })?;
+                }
+            }
+            Fate::Failed(problem) => {
+                for name in names {
+                    let class = Some(Class::Crash);
+                    write(&TrialLine { class, detail: Some(problem), ..line(name, "fail") })?;
+                }
+            }
+            Fate::NotRun | Fate::NotAsked => {}
+        }
+    }
+    Ok(text)
+}

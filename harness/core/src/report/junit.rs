@@ -1,0 +1,90 @@
+//! JUnit XML, which CI systems read: one suite per spec, one case per trial.
+//!
+//! XML cannot hold most control characters, nor U+FFFE and U+FFFF. Every text therefore passes through
+//! [`clean_lines`](crate::text::printable::clean_lines), which replaces them with escapes.
+
+use std::time::Duration;
+
+use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
+
+use super::failure::trial_text;
+use crate::preflight::DISCOVERY;
+use crate::results::{Account, Fate, RunResults, TrialOutcome, TrialResult};
+use crate::text::printable::{clean, clean_lines, indented};
+
+/// The run as JUnit XML.
+pub(super) fn junit(run: &RunResults) -> Result<String, quick_junit::SerializeError> {
+    let mut report = Report::new("parity");
+    if let Some(wrong) = &run.discovery {
+        let status = match wrong.join("\n") {
+            wrong if wrong.is_empty() => TestCaseStatus::success(),
+            wrong => failure("spec", &indented(&wrong, 2)),
+        };
+        report.add_test_suite(single(DISCOVERY, status));
+    }
+    for other in &run.others {
+        report.add_test_suite(single("parity", failure("spec", &indented(other, 2))));
+    }
+    for error in &run.broken {
+        report.add_test_suite(single(&error.id, failure("spec", &indented(&error.text, 2))));
+    }
+    for spec in &run.specs {
+        match &spec.fate {
+            Fate::Ran(account) => {
+                let mut suite = TestSuite::new(&*clean(&spec.id));
+                suite.add_test_cases(account.trials.iter().map(|trial| case(account, trial, &run.target)));
+                report.add_test_suite(suite);
+            }
+            Fate::Ignored(reason) => {
+                let mut status = TestCaseStatus::skipped();
+                status.set_message(&*clean(reason));
+                report.add_test_suite(single(&spec.id, status));
+            }
+            Fate::Failed(problem) => {
+                report.add_test_suite(single(&spec.id, failure("crash", &indented(problem, 2))));
+            }
+            Fate::NotRun | Fate::NotAsked => {}
+        }
+    }
+    report.to_string()
+}
+
+fn single(id: &str, status: TestCaseStatus) -> TestSuite {
+    let mut suite = TestSuite::new(&*clean(id));
+    suite.add_test_case(TestCase::new("spec", status));
+    suite
+}
+
+fn failure(class: &str, text: &str) -> TestCaseStatus {
+    let text = &*clean_lines(text);
+    let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+    status.set_type(class).set_message(text.lines().next().unwrap_or_default()).set_description(text);
+    status
+}
+
+fn case(account: &Account, trial: &TrialResult, target: &str) -> TestCase {
+    let spec = &account.spec;
+    let status = match &trial.outcome {
+        TrialOutcome::Passed => TestCaseStatus::success(),
+        TrialOutcome::NotGated(_) => {
+            let mut status = TestCaseStatus::skipped();
+            status.set_message("measured, not gated");
+            status
+        }
+        TrialOutcome::Failed { class, .. } => failure(class.name(), &trial_text(account, trial, target)),
+        // JUnit calls this an error: the run is incomplete, and the port has not failed.
+        TrialOutcome::Pending(line) => {
+            let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
+            status.set_type("pending").set_message(&*clean(line));
+            status
+        }
+    };
+    let mut case = TestCase::new(&*clean(&trial.name), status);
+    case.set_classname(&*clean(&spec.id));
+    // A damaged run folder can hold any number here.
+    let seconds = trial.record.as_ref().map(|record| record.millis / 1e3);
+    if let Some(time) = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) {
+        case.set_time(time);
+    }
+    case
+}

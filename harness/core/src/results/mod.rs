@@ -1,0 +1,25 @@
+//! Turns a run folder into results: how every declared checkpoint ended, and the first faulty stage.
+//!
+//! The run folder is the only source. No spec file, environment variable or other folder is read, so a copied run folder
+//! gives the same report on any machine.
+
+mod account;
+mod ending;
+mod localisation;
+mod locate;
+mod run;
+mod run_data;
+mod spec_file;
+mod stats;
+mod summary;
+mod trial;
+
+pub use crate::run_folder::{FIXTURE, SPEC};
+pub use account::{Account, account};
+pub use localisation::{Closer, Culprit, Growth, Localisation};
+pub use run::{ExpectedSpecs, Fate, RunResults, SpecResult, SuiteData};
+pub use run_data::{ORDER, RunData, TIMES, Times};
+pub use spec_file::{SpecFile, SpecFileError};
+pub use stats::{STATS, has_stats, moved, stats_text};
+pub use summary::Summary;
+pub use trial::{TrialOutcome, TrialResult, WEIGHTS, trial_names};

@@ -1,0 +1,77 @@
+//! The trials of a spec: their names, and how each ended.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::stats::{STATS, has_stats};
+use crate::gate::Class;
+use crate::record::Record;
+use crate::run_folder::FIXTURE;
+use crate::spec::{Inject, Spec};
+
+/// The name of the trial that audits the weights of a spec.
+pub const WEIGHTS: &str = "weights";
+
+/// How one trial of a spec ended.
+#[derive(Debug, Clone)]
+pub struct TrialResult {
+    /// The checkpoint's name, or [`FIXTURE`], [`WEIGHTS`], [`STATS`] or [`SPEC`](crate::run_folder::SPEC).
+    pub name: String,
+    /// How the trial ended.
+    pub outcome: TrialOutcome,
+    /// The record that decided the outcome, if the port reached the checkpoint.
+    pub record: Option<Arc<Record>>,
+    /// The file with the actual, if it was kept.
+    pub actual: Option<PathBuf>,
+    /// The files with pictures, if there are any: one path with `{golden,actual,diff}` for the kind.
+    pub pictures: Option<PathBuf>,
+    /// Milliseconds that the stage takes in a warm run, if the run was timed.
+    pub warm_millis: Option<f64>,
+    /// Whether the weight audit failed, which makes values meaningless.
+    pub audit_failed: bool,
+}
+
+impl TrialResult {
+    pub(super) fn without_record(name: &str, outcome: TrialOutcome) -> Self {
+        Self {
+            name: name.to_owned(),
+            outcome,
+            record: None,
+            actual: None,
+            pictures: None,
+            warm_millis: None,
+            audit_failed: false,
+        }
+    }
+}
+
+/// How a trial ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TrialOutcome {
+    /// The trial passed.
+    Passed,
+    /// The spec declares the checkpoint as not gated. The class is that of the failure that a gate would report.
+    NotGated(Option<Class>),
+    /// The trial failed.
+    Failed {
+        /// The class of the failure.
+        class: Class,
+        /// What happened, in one line.
+        line: String,
+        /// Further lines, such as the end of the worker's output; one trial per run has them.
+        more: Option<String>,
+    },
+    /// The outcome is unknown: the run continues, or was interrupted before this trial. The text states which of the two,
+    /// and the last checkpoint that was reached. A pending trial is not green.
+    Pending(String),
+}
+
+/// Returns the names of all trials of `spec` up to `level`: its checkpoints, then the other trials.
+pub fn trial_names(spec: &Spec, level: u8, inject: &Inject) -> Vec<String> {
+    let checkpoints = spec.checkpoints.iter().filter(|checkpoint| checkpoint.level <= level);
+    let mut names: Vec<String> = checkpoints.map(|checkpoint| checkpoint.name.clone()).collect();
+    names.extend(spec.needs_fixtures().then(|| FIXTURE.to_owned()));
+    names.extend(spec.weights.is_some().then(|| WEIGHTS.to_owned()));
+    names.extend(has_stats(inject).then(|| STATS.to_owned()));
+    names
+}

@@ -1,0 +1,57 @@
+//! The job of a worker: `job.json`. Reports read it too.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::folder::Folder;
+use crate::files::identity::FileIdentity;
+use crate::golden::FixtureSet;
+use crate::spec::{Inject, Spec};
+
+/// The name of the file in the folder of the spec.
+pub const JOB: &str = "job.json";
+
+/// The job of one worker.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Job {
+    /// The spec's id.
+    pub spec: String,
+    /// The folder with all specs.
+    pub spec_root: PathBuf,
+    /// The folder with all fixtures.
+    pub fixture_root: PathBuf,
+    /// The run folder of the spec.
+    pub folder: Folder,
+    /// The level up to which checkpoints are checked.
+    pub level: u8,
+    /// The port can be stopped after all of these checkpoints; `None` runs it to its end.
+    pub until: Option<Vec<String>>,
+    /// Which goldens are injected.
+    pub inject: Inject,
+    /// How often the port runs again to be timed.
+    pub times: u32,
+    /// The worker makes mutations at the taps, one after another, in place of the usual run. It skips this many first.
+    #[serde(default)]
+    pub mutate: Option<usize>,
+    /// The files that the parent has verified; the worker uses no others.
+    #[serde(default)]
+    pub verified: Verified,
+}
+
+/// The spec and fixtures that were verified before the worker started. The worker reads them again and must find the same.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verified {
+    /// The digest of the spec.
+    pub spec: String,
+    /// The verified files of the fixture set, with the manifest.
+    pub fixtures: BTreeMap<String, FileIdentity>,
+}
+
+impl Verified {
+    /// Returns the identities of the spec and of its fixtures.
+    pub fn of(spec: &Spec, fixtures: Option<&FixtureSet>) -> Self {
+        Self { spec: spec.digest(), fixtures: fixtures.map(FixtureSet::identities).unwrap_or_default() }
+    }
+}

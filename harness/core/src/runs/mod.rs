@@ -1,0 +1,12 @@
+//! All runs of a project: their names and owners, the processes that join them, and the removal of old runs.
+
+mod folders;
+mod marker;
+mod name;
+mod process;
+mod request;
+
+pub use folders::{Going, Out};
+pub use marker::{claim, remove as remove_claimed};
+pub use name::{RunName, attempt};
+pub use request::{Asked, StaleError, request};

@@ -1,0 +1,206 @@
+//! The table of all settings: name, valid values, default and effect.
+//!
+//! The parser, `doctor`, the help of the commands and the table in the README use it.
+
+use std::fmt;
+
+use super::Settings;
+use crate::files::size;
+use crate::spec::Inject;
+
+/// One environment variable that users set.
+pub struct Setting {
+    /// The variable's name.
+    pub name: &'static str,
+    /// An example, as `--help` shows it.
+    pub example: &'static str,
+    /// The value when the variable is not set.
+    pub default: &'static str,
+    /// The effect, as a sentence fragment that follows the name.
+    pub help: &'static str,
+    /// The valid values.
+    pub values: Values,
+}
+
+/// The valid values of a setting, and where a value is stored.
+pub enum Values {
+    /// A whole number from 0 to `most`.
+    Number {
+        /// The largest number.
+        most: u32,
+        /// Stores the number.
+        store: fn(&mut Settings, u32),
+    },
+    /// One of these words, each with the function that stores it.
+    Words(&'static [Word]),
+    /// Names, separated by commas.
+    Names(fn(&mut Settings, Vec<String>)),
+    /// A folder. An empty value is an error, because an empty path would be the project's root.
+    Folder(fn(&mut Settings, String)),
+    /// Any text.
+    Text(fn(&mut Settings, String)),
+    /// A number of bytes with or without a unit.
+    Size(fn(&mut Settings, u64)),
+}
+
+/// A word that a setting may hold, and what it stores.
+type Word = (&'static str, fn(&mut Settings));
+
+/// All settings, in the order in which documents list them.
+pub const SETTINGS: &[Setting] = &[
+    Setting {
+        name: "PARITY_LEVEL",
+        example: "PARITY_LEVEL=2",
+        default: "the spec's own level",
+        help: "checks inner checkpoints too, up to this level, in every spec with a lower level of its own",
+        values: Values::Number {
+            most: 255,
+            store: |settings, level| settings.level = u8::try_from(level).ok(),
+        },
+    },
+    Setting {
+        name: "PARITY_LOCALISE",
+        example: "PARITY_LOCALISE=1",
+        default: "0",
+        help: "injects every golden, so that each stage is judged on golden inputs; refused in CI",
+        values: Values::Words(&[("0", |_| ()), ("1", |settings| settings.inject = Inject::All)]),
+    },
+    Setting {
+        name: "PARITY_INJECT",
+        example: "PARITY_INJECT=norm,a/b::out",
+        default: "what a spec's own `inject` names",
+        help: "injects the goldens of these checkpoints too; refused in CI",
+        values: Values::Names(|settings, names| {
+            if settings.inject == Inject::Declared && !names.is_empty() {
+                settings.inject = Inject::Also(names);
+            }
+        }),
+    },
+    Setting {
+        name: "PARITY_TIMES",
+        example: "PARITY_TIMES=10",
+        default: "0",
+        help: "runs each port this many more times and shows the median time of each stage",
+        values: Values::Number { most: 1000, store: |settings, times| settings.times = times },
+    },
+    Setting {
+        name: "PARITY_REQUIRE",
+        example: "PARITY_REQUIRE=all",
+        default: "declared",
+        help: "`all` fails specs that this machine cannot run, instead of ignoring them",
+        values: Values::Words(&[
+            ("declared", |_| ()),
+            ("all", |settings| settings.require = super::Require::All),
+        ]),
+    },
+    Setting {
+        name: "PARITY_FIXTURES",
+        example: "PARITY_FIXTURES=dir",
+        default: "the project's own",
+        help: "names another fixture root, for sets that are too large for git",
+        values: Values::Folder(|settings, folder| settings.fixtures = Some(folder)),
+    },
+    Setting {
+        name: "PARITY_RUN",
+        example: "PARITY_RUN=name",
+        default: "the time and the process id",
+        help: "names the run's folder, which is kept until the name is used again",
+        values: Values::Text(|settings, name| settings.run = Some(name).filter(|name| !name.is_empty())),
+    },
+    Setting {
+        name: "PARITY_OUT",
+        example: "PARITY_OUT=dir",
+        default: "`target/parity`",
+        help: "names another folder for runs",
+        values: Values::Folder(|settings, folder| settings.out = Some(folder)),
+    },
+    Setting {
+        name: "PARITY_PYTHON",
+        example: "PARITY_PYTHON=python3.12",
+        default: "`python3`",
+        help: "names another Python, for set-up and for references",
+        values: Values::Text(|settings, python| settings.python = Some(python)),
+    },
+    Setting {
+        name: "PARITY_SIZE_WARN",
+        example: "PARITY_SIZE_WARN=20GB",
+        default: "1 GB",
+        help: "sets the size of fixtures and runs above which `regenerate-fixtures` warns",
+        values: Values::Size(|settings, bytes| settings.sizes.warn = bytes),
+    },
+    Setting {
+        name: "PARITY_SIZE_LIMIT",
+        example: "PARITY_SIZE_LIMIT=20GB",
+        default: "10 GB",
+        help: "sets the size of fixtures and runs above which `regenerate-fixtures` stops",
+        values: Values::Size(|settings, bytes| settings.sizes.stop = bytes),
+    },
+];
+
+impl Setting {
+    /// Stores the value in `settings`; `None` when the value is invalid.
+    pub(super) fn store(&self, settings: &mut Settings, value: &str) -> Option<()> {
+        match &self.values {
+            Values::Number { most, store } => {
+                store(settings, value.parse().ok().filter(|number| number <= most)?);
+            }
+            Values::Words(words) => words.iter().find(|(word, _)| *word == value)?.1(settings),
+            Values::Names(store) => {
+                let names = value.split(',').map(str::trim).filter(|name| !name.is_empty());
+                store(settings, names.map(str::to_owned).collect());
+            }
+            Values::Folder(_) if value.is_empty() => return None,
+            Values::Folder(store) | Values::Text(store) => store(settings, value.to_owned()),
+            Values::Size(store) => store(settings, size::parse(value)?),
+        }
+        Some(())
+    }
+}
+
+/// The valid values, as an error message lists them.
+impl fmt::Display for Values {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number { most, .. } => write!(f, "a number from 0 to {most}"),
+            Self::Words(words) => {
+                let words: Vec<String> = words.iter().map(|(word, _)| format!("`{word}`")).collect();
+                f.write_str(&words.join(" or "))
+            }
+            Self::Names(_) => f.write_str("names, separated by commas"),
+            Self::Folder(_) => f.write_str("a folder; unset it for the project's own"),
+            Self::Text(_) => f.write_str("a text"),
+            Self::Size(_) => f.write_str("a size such as `500 MB`, `10 GB` or a number of bytes"),
+        }
+    }
+}
+
+/// Returns the table as the help of the commands shows it: an example per setting, and below it what the setting does.
+pub fn help() -> String {
+    SETTINGS.iter().map(|setting| format!("  {}\n      {}\n", setting.example, setting.help)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_readme_has_this_table() {
+        let readme = include_str!("../../../../README.md");
+        let rows: Vec<&str> = readme.lines().filter(|line| line.starts_with("| `PARITY_")).collect();
+        let expected: Vec<String> = SETTINGS
+            .iter()
+            .map(|setting| format!("| `{}` | {} | {} |", setting.example, setting.default, setting.help))
+            .collect();
+        assert_eq!(rows, expected, "paste these rows into README.md:\n{}", expected.join("\n"));
+    }
+
+    #[test]
+    fn every_default_is_what_an_unset_variable_means() {
+        for setting in SETTINGS {
+            if let Values::Words(words) = &setting.values {
+                assert!(words.iter().any(|(word, _)| *word == setting.default), "{}", setting.name);
+            }
+            assert!(setting.example.starts_with(setting.name) && !setting.help.ends_with('.'));
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! The rules for a spec as a whole; those for one checkpoint are in `checkpoint`.
+
+use std::path::Path;
+
+use super::bounds;
+use super::checkpoint::{Draft, check_checkpoint};
+use super::decode::{At, Decode, Maybe, Reader};
+use super::expand::{Expanded, expand};
+use super::file::{QuantizedFile, ReferenceFile, SpecFile, WeightsFile};
+use super::keywords::Device;
+use super::model::{Packing, Reference, Spec, Weights};
+use super::policy::Policies;
+use super::problem::{Problem, SourceSpan, SpecError, quoted};
+use super::rules::{level, name_fault, version};
+use super::yaml::{self, Keys};
+use crate::tensor::{Dtype, convert_advice};
+use crate::text::suggest::did_you_mean;
+
+/// Reads one spec from its text. `path` is for messages only.
+///
+/// # Errors
+///
+/// When anything in the text is wrong. The error lists all problems, as far as one does not hide another.
+pub fn parse_spec(id: &str, path: &Path, source: &str, policies: &Policies) -> Result<Spec, SpecError> {
+    let fail = |problems| SpecError {
+        id: id.to_owned(),
+        path: path.to_owned(),
+        problems,
+        source: source.to_owned(),
+    };
+    let read = |keys| {
+        let node = yaml::parse(source, keys).map_err(|problem| vec![problem])?;
+        let mut reader = Reader::new(source);
+        let spec = SpecFile::decode(&node, &mut reader)
+            .map(|file| check_spec(id, path, &file, &node.place, policies, &mut reader));
+        match spec {
+            Some(spec) if reader.problems.is_empty() => Ok(spec),
+            _ => Err(reader.sorted()),
+        }
+    };
+    read(Keys::Unplaced).or_else(|_| read(Keys::Placed)).map_err(fail)
+}
+
+fn check_spec(
+    id: &str,
+    path: &Path,
+    file: &SpecFile,
+    root: &SourceSpan,
+    policies: &Policies,
+    reader: &mut Reader<'_>,
+) -> Spec {
+    version(&file.version, reader);
+    if let Some(port) = file.port.get() {
+        port_name(port, reader);
+    }
+    if let Some(fixtures) = file.fixtures.get() {
+        relative(fixtures, "the fixture root", reader);
+    }
+    let inputs = names(&file.inputs, "input", reader);
+    let level = level(&file.level, reader);
+    let drafts: Vec<Draft> = file.checkpoints.value().map_or_else(Vec::new, |list| {
+        list.iter().map(|at| check_checkpoint(&at.value, &at.place, policies, reader)).collect()
+    });
+    if let Some(At { value, place }) = file.checkpoints.get()
+        && value.is_empty()
+    {
+        reader.problem(
+            place,
+            "`checkpoints` is empty",
+            "expected at least one: a spec without any proves nothing",
+        );
+    }
+    let expanded = expand(drafts, reader);
+    let inject = inject(&file.inject, &expanded, reader);
+    if file.reference.is_absent()
+        && let Some(checkpoint) = expanded.checkpoints.iter().find(|checkpoint| checkpoint.needs_golden())
+    {
+        let message = "key `reference` is missing in a spec";
+        let allowed = format!(
+            "checkpoint {} in line {} needs a golden, so the spec must name the reference that makes it",
+            quoted(&checkpoint.name),
+            checkpoint.line
+        );
+        reader.problem(root, message, allowed);
+    }
+    Spec {
+        id: id.to_owned(),
+        path: path.to_owned(),
+        port: file.port.value().cloned().unwrap_or_default(),
+        about: file.about.value().cloned(),
+        reference: file.reference.value().map(|file| reference(file, reader)),
+        fixtures: file.fixtures.value().cloned().unwrap_or_else(|| id.to_owned()),
+        inputs,
+        weights: file.weights.get().map(|at| weights(&at.value, &at.place, reader)),
+        device: file.device.value().copied().unwrap_or(Device::Default),
+        timeout: file.timeout.value().map_or(bounds::DEFAULT_TIMEOUT, |timeout| timeout.0),
+        requires: file
+            .requires
+            .value()
+            .map_or_else(Vec::new, |list| list.iter().map(|at| at.value.clone()).collect()),
+        inject,
+        level,
+        checkpoints: expanded.checkpoints,
+    }
+}
+
+fn port_name(port: &At<String>, reader: &mut Reader<'_>) {
+    let name = &port.value;
+    let fits = |c: char| c.is_ascii_alphanumeric() || "_:./-".contains(c);
+    if name.is_empty() || name.len() > bounds::NAME || !name.chars().all(fits) {
+        let allowed = format!(
+            "expected 1 to {} letters, digits and `_`, `:`, `.`, `/`, `-`, as in `qwen_image::vision_block`",
+            bounds::NAME
+        );
+        reader.problem(&port.place, format!("{} cannot be a port's name", quoted(name)), allowed);
+    }
+}
+
+fn names(list: &Maybe<Vec<At<String>>>, what: &str, reader: &mut Reader<'_>) -> Vec<String> {
+    let mut seen: std::collections::HashMap<&str, &SourceSpan> = std::collections::HashMap::new();
+    for at in list.value().into_iter().flatten() {
+        if let Some(allowed) = name_fault(&at.value) {
+            reader.problem(&at.place, format!("{} cannot be an {what}'s name", quoted(&at.value)), allowed);
+        }
+        if let Some(first) = seen.insert(&at.value, &at.place) {
+            let message = format!("{what} {} is declared twice", quoted(&at.value));
+            reader.problems.push(Problem::new(&at.place, message, "").related(first, "first declared here"));
+        }
+    }
+    seen.clear();
+    list.value().map_or_else(Vec::new, |list| list.iter().map(|at| at.value.clone()).collect())
+}
+
+/// Reports a path that is not inside `root`.
+fn relative(at: &At<String>, root: &str, reader: &mut Reader<'_>) {
+    let path = &at.value;
+    let part =
+        |part: &str| !part.is_empty() && part != "." && part != ".." && !part.contains(['\\', ':', '\0']);
+    if path.len() > 1_000 || !path.split('/').all(part) {
+        let allowed = format!("expected a path inside {root}, with `/` and without `.` or `..`");
+        reader.problem(&at.place, format!("path {} is not allowed", quoted(path)), allowed);
+    }
+}
+
+fn reference(file: &ReferenceFile, reader: &mut Reader<'_>) -> Reference {
+    if let Some(script) = file.script.get() {
+        relative(script, "the project's root", reader);
+    }
+    Reference {
+        script: file.script.value().cloned().unwrap_or_default(),
+        source: file.source.value().cloned(),
+        params: file.params.value().map(|params| params.0.clone()).unwrap_or_default(),
+        env: variables(&file.env, reader),
+        timeout: file.timeout.value().map_or(bounds::DEFAULT_SCRIPT_TIMEOUT, |timeout| timeout.0),
+    }
+}
+
+/// The names of environment variables in a list. Reports invalid names and those that the command itself sets.
+fn variables(list: &Maybe<Vec<At<String>>>, reader: &mut Reader<'_>) -> Vec<String> {
+    let list: Vec<&At<String>> = list.value().into_iter().flatten().collect();
+    for (index, at) in list.iter().enumerate() {
+        let name = &at.value;
+        let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let is_name = !name.is_empty()
+            && name.len() <= bounds::NAME
+            && name.chars().all(fits)
+            && !name.starts_with(|c: char| c.is_ascii_digit());
+        if !is_name {
+            let message = format!("{} cannot be the name of an environment variable", quoted(name));
+            reader.problem(&at.place, message, "expected letters, digits and `_`, as in `HF_TOKEN`");
+        } else if name.starts_with("PARITY_") || name == "PYTHONPATH" || name == "PYTHONHASHSEED" {
+            let message = format!("variable {} is set by the command that runs the script", quoted(name));
+            reader.problem(&at.place, message, "remove it from `env`");
+        }
+        if let Some(first) = list[..index].iter().find(|other| other.value == *name) {
+            let message = format!("variable {} is named twice", quoted(name));
+            reader
+                .problems
+                .push(Problem::new(&at.place, message, "").related(&first.place, "first named here"));
+        }
+    }
+    list.into_iter().map(|at| at.value.clone()).collect()
+}
+
+fn weights(file: &WeightsFile, place: &SourceSpan, reader: &mut Reader<'_>) -> Weights {
+    match (&file.file, &file.shards) {
+        (Maybe::Absent, Maybe::Absent) => {
+            reader.problem(place, "`weights` names no file", "expected `file` or `shards`");
+        }
+        (file, shards) => {
+            if let (Some(file), Some(shards)) = (file.place(), shards.place()) {
+                let problem =
+                    Problem::new(shards, "`weights` has both `file` and `shards`", "expected one of them");
+                reader.problems.push(problem.related(file, "`file`"));
+            }
+        }
+    }
+    let files: Vec<&At<String>> =
+        file.file.get().into_iter().chain(file.shards.value().into_iter().flatten()).collect();
+    if file.shards.value().is_some_and(Vec::is_empty)
+        && let Some(place) = file.shards.place()
+    {
+        reader.problem(place, "`shards` is empty", "expected at least one file");
+    }
+    for at in &files {
+        relative(at, "the fixture folder", reader);
+        let advice = convert_advice(&at.value);
+        if !advice.is_empty() {
+            let problem = format!("`{}` is a PyTorch pickle, which is never read", at.value);
+            reader.problem(&at.place, problem, format!("expected .npy, .npz or .safetensors{advice}"));
+        }
+    }
+    let list = |list: &Maybe<Vec<At<String>>>| {
+        list.value().map_or_else(Vec::new, |list| list.iter().map(|at| at.value.clone()).collect())
+    };
+    Weights {
+        files: files.into_iter().map(|at| at.value.clone()).collect(),
+        rename: file.rename.value().map(|rename| rename.0.clone()).unwrap_or_default(),
+        allow_missing: list(&file.allow_missing),
+        expect: list(&file.expect),
+        dtype: file.dtype.get().and_then(|dtype| weight_dtype(dtype, reader)),
+        quantized: file.quantized.value().and_then(|file| packing(file, reader)),
+    }
+}
+
+/// The dtype of all floating-point weights, which must be a float.
+fn weight_dtype(dtype: &At<Dtype>, reader: &mut Reader<'_>) -> Option<Dtype> {
+    if !dtype.value.is_float() {
+        let allowed =
+            "expected the dtype of the floating-point weights: `float16`, `bfloat16`, `float32`, `float64`";
+        reader.problem(&dtype.place, format!("found `{}`", dtype.value), allowed);
+        return None;
+    }
+    Some(dtype.value)
+}
+
+fn packing(file: &QuantizedFile, reader: &mut Reader<'_>) -> Option<Packing> {
+    let mut one_of = |found: &Maybe<u32>, allowed: &[u32]| {
+        let at = found.get()?;
+        if !allowed.contains(&at.value) {
+            let allowed: Vec<String> = allowed.iter().map(u32::to_string).collect();
+            let message = format!("found {}, which MLX cannot pack", at.value);
+            reader.problem(&at.place, message, format!("expected one of {}", allowed.join(", ")));
+            return None;
+        }
+        Some(at.value)
+    };
+    let (bits, group_size) =
+        (one_of(&file.bits, &Packing::BITS), one_of(&file.group_size, &Packing::GROUP_SIZES));
+    Some(Packing { bits: bits?, group_size: group_size? })
+}
+
+/// The checkpoints that `inject` names, singly or all of a loop by its name as written.
+fn inject(list: &Maybe<Vec<At<String>>>, expanded: &Expanded, reader: &mut Reader<'_>) -> Vec<String> {
+    let mut injected = Vec::new();
+    for at in list.value().into_iter().flatten() {
+        let range = match (expanded.checkpoints.position(&at.value), expanded.loops.get(&at.value)) {
+            (Some(index), _) => index..index + 1,
+            (None, Some(range)) => range.clone(),
+            (None, None) => {
+                if !expanded.complete {
+                    continue;
+                }
+                let names = expanded.checkpoints.iter().map(|checkpoint| checkpoint.name.as_str());
+                let near = did_you_mean(&at.value, names.chain(expanded.loops.keys().map(String::as_str)));
+                let message = format!("no checkpoint is called {}{near}", quoted(&at.value));
+                reader.problem(&at.place, message, "expected the name of a checkpoint of this spec");
+                continue;
+            }
+        };
+        for checkpoint in &expanded.checkpoints[range] {
+            if !checkpoint.needs_golden() {
+                let message = format!("checkpoint {} has no golden to inject", quoted(&checkpoint.name));
+                reader.problem(&at.place, message, "expected one with a value gate and without `against`");
+                break;
+            }
+            injected.push(checkpoint.name.clone());
+        }
+    }
+    injected
+}

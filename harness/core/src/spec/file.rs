@@ -1,0 +1,166 @@
+//! The grammar of spec files. `schema.json` is generated from these types.
+
+use super::decode::{At, mapping};
+use super::keywords::{Device, NanRule, Stage};
+use super::requirement::Requirement;
+use super::values::{DimFile, Loop, Params, Range, Rename, Timeout};
+use crate::tensor::Dtype;
+
+mapping! {
+    /// A spec: what to run, on what, and what to look at on the way.
+    struct SpecFile ("a spec", required: [version, port, checkpoints]) {
+        /// Version of the grammar: 1.
+        #[schemars(extend("const" = 1))]
+        version: u32,
+        /// Name of the closure, registered in the test binary, that runs the port.
+        #[schemars(length(min = 1, max = 200))]
+        port: String,
+        /// What is under test, in a sentence.
+        about: String,
+        /// What made the goldens; required where a checkpoint needs one.
+        reference: ReferenceFile,
+        /// Folder under the fixture root; the spec's own path by default.
+        fixtures: String,
+        /// Tensors of the fixture set that the port asks for.
+        inputs: Vec<At<String>>,
+        /// Weight files that the port asks for.
+        weights: WeightsFile,
+        /// Where the port runs; `default` by default.
+        device: Device,
+        /// How long a run of the port may take, e.g. `90s`, `5m`, `2h`; 10 minutes by default, 24 hours at most.
+        timeout: Timeout,
+        /// What must hold for the spec to run; where it does not, its trials are ignored with the reason.
+        requires: Vec<At<Requirement>>,
+        /// Checkpoints whose tap returns the golden, always; the name of a loop stands for all of its checkpoints.
+        inject: Vec<At<String>>,
+        /// Checkpoints up to this level are on by default; 0 by default.
+        #[schemars(range(max = 9))]
+        level: u32,
+        /// What to look at, in execution order.
+        #[schemars(length(min = 1))]
+        checkpoints: Vec<At<CheckpointFile>>,
+    }
+}
+
+mapping! {
+    /// The code that was ported and the script that exports its goldens.
+    struct ReferenceFile ("`reference`", required: [script]) {
+        /// Path of the script, relative to the project's root.
+        script: String,
+        /// What was ported, e.g. `module:Name`.
+        source: String,
+        /// Settings that the script is given; part of what makes a golden stale.
+        params: Params,
+        /// Names of environment variables that the script needs besides the usual ones, e.g. `HF_TOKEN`.
+        env: Vec<At<String>>,
+        /// How long the script may run, e.g. `30m`, which is the default.
+        timeout: Timeout,
+    }
+}
+
+mapping! {
+    /// Where weights come from and what is asked of them. One of `file` and `shards` is required.
+    #[schemars(extend("oneOf" = [{"required": ["file"]}, {"required": ["shards"]}]))]
+    struct WeightsFile ("`weights`", required: []) {
+        /// The file in the fixture folder.
+        file: String,
+        /// The files in the fixture folder, when the set is in several.
+        #[schemars(length(min = 1))]
+        shards: Vec<At<String>>,
+        /// Parts of the reference's tensor names and what they are called in the port.
+        rename: Rename,
+        /// Names or `*` patterns of parameters that the files need not have.
+        allow_missing: Vec<At<String>>,
+        /// Names that must be there once renamed.
+        expect: Vec<At<String>>,
+        /// Dtype that every floating-point weight of the files must have.
+        #[schemars(extend("enum" = ["float16", "bfloat16", "float32", "float64"]))]
+        dtype: Dtype,
+        /// How the quantised weights are packed, all of them; without it, any packing that MLX has will do.
+        quantized: QuantizedFile,
+    }
+}
+
+mapping! {
+    /// How weights are packed.
+    struct QuantizedFile ("`quantized`", required: [bits, group_size]) {
+        /// Bits of one element: 2, 3, 4, 5, 6 or 8.
+        #[schemars(extend("enum" = [2, 3, 4, 5, 6, 8]))]
+        bits: u32,
+        /// Elements that share a scale and a bias: 32, 64 or 128.
+        #[schemars(extend("enum" = [32, 64, 128]))]
+        group_size: u32,
+    }
+}
+
+mapping! {
+    /// One place in the port whose tensor is looked at.
+    #[schemars(extend(
+        "dependentRequired" = {
+            "rtol": ["atol", "dtype"], "atol": ["rtol"], "policy": ["dtype"], "noise": ["dtype"],
+            "when": ["for"], "gate": ["why"], "at_least": ["against"],
+        },
+        "anyOf" = [
+            {"required": ["rtol"]}, {"required": ["policy"]}, {"required": ["noise"]},
+            {"required": ["shape"]}, {"required": ["range"]},
+        ],
+        "not" = {"anyOf": [
+            {"required": ["rtol", "policy"]}, {"required": ["rtol", "noise"]}, {"required": ["policy", "noise"]},
+        ]},
+    ))]
+    struct CheckpointFile ("a checkpoint", required: [name]) {
+        /// The tap's name; `{axis}` stands for the value of a loop's axis.
+        #[schemars(length(min = 1))]
+        name: String,
+        /// Axes and their values, nested in the order written: `{i: 0..4}`, which excludes 4, or `{i: [0, 3]}`.
+        r#for: Loop,
+        /// Condition over the axes, e.g. `t % 5 == 0`; combinations for which it does not hold are left out.
+        #[schemars(length(max = 500))]
+        when: String,
+        /// How often the tap is met in one run, exactly; 1 by default.
+        #[schemars(range(min = 1, max = 1_000_000))]
+        hits: u32,
+        /// 0, the default, for coarse checkpoints; higher for those inside.
+        #[schemars(range(max = 9))]
+        level: u32,
+        /// What kind of computation ends here.
+        stage: Stage,
+        /// Dtype that the port must produce; required with a value gate.
+        dtype: Dtype,
+        /// Shape that the port must produce; a name is the same length wherever it stands in the spec.
+        #[schemars(length(max = 16))]
+        shape: Vec<At<DimFile>>,
+        /// Relative tolerance, times the golden's value; goes with `atol`.
+        #[schemars(range(min = 0))]
+        rtol: f64,
+        /// Absolute tolerance; goes with `rtol`.
+        #[schemars(range(min = 0))]
+        atol: f64,
+        /// Name of a tolerance in `policies.yaml`.
+        policy: String,
+        /// Multiples of the reference's own noise floor; past 8, `why` is needed.
+        #[schemars(range(min = 0))]
+        noise: f64,
+        /// The golden's axes and the port's, by any names: `n c h w -> n h w c`.
+        layout: String,
+        /// Axes of the golden, each of length 1, that are dropped before `layout`.
+        squeeze: Vec<At<u32>>,
+        /// Dtype that the golden is cast to; must be `dtype`.
+        cast: Dtype,
+        /// Smallest and largest value that the port may produce.
+        range: Range,
+        /// `equal` lets a NaN agree with a NaN.
+        nan: NanRule,
+        /// An earlier checkpoint of this spec whose actual stands in for the golden.
+        against: String,
+        /// How far the actual must be from that of `against` at least: its relative rms difference, 0.01 for 1 %.
+        #[schemars(extend("exclusiveMinimum" = 0))]
+        at_least: f64,
+        /// `false`: measured and shown, not judged; needs `why`.
+        #[schemars(extend("const" = false))]
+        gate: bool,
+        /// Why the gate is loose or off.
+        #[schemars(length(min = 1))]
+        why: String,
+    }
+}

@@ -1,0 +1,11 @@
+//! Every kind of cause and of fact is found in an actual that is wrong in this way; and errors that nothing explains.
+
+mod facts;
+mod functions;
+mod kit;
+mod order;
+mod rotary;
+mod stages;
+mod unexplained;
+mod values;
+mod wrong_causes;

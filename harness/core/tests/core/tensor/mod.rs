@@ -1,0 +1,4 @@
+//! Tensor files: sound ones, broken ones and hostile ones.
+
+mod files;
+mod hostile;

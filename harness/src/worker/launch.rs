@@ -1,0 +1,109 @@
+//! The parent's side of a worker: starts it, enforces its timeout and returns how it ended.
+
+use std::fs::File;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
+use super::device;
+use super::output::Recorder;
+use mlx_parity_core::run_folder::Exit;
+use mlx_parity_core::run_folder::{JOB, Job};
+use mlx_parity_core::runs::Asked;
+use mlx_parity_core::settings::names::WORKER;
+
+/// Runs a job in a worker and returns how the worker ended. The job file must already be written.
+///
+/// Only one worker runs at a time: `device` is the lock file. The worker is killed after `timeout`; waiting for the lock
+/// does not count. All processes in the worker's process group are killed when it ends.
+pub(crate) fn launch(job: &Job, timeout: Duration, device: &Path) -> Exit {
+    launch_watched(job, timeout, device, || false)
+}
+
+/// Does the same as [`launch`], but restarts the timeout whenever `moved` returns true.
+pub(crate) fn launch_watched(
+    job: &Job,
+    timeout: Duration,
+    device: &Path,
+    moved: impl FnMut() -> bool,
+) -> Exit {
+    match start(job, device) {
+        Ok(Started { mut child, recorder, _asked, _held }) => {
+            let exit = watch(&mut child, timeout, moved);
+            recorder.finish();
+            exit
+        }
+        Err(problem) => Exit::NotStarted(problem),
+    }
+}
+
+/// A running worker.
+struct Started {
+    child: Child,
+    recorder: Recorder,
+    _asked: Asked,
+    _held: File,
+}
+
+fn start(job: &Job, device: &Path) -> Result<Started, String> {
+    let held = device::hold(device, &job.spec).map_err(|error| mlx_parity_core::text::error_chain(&error))?;
+    let message = |error: std::io::Error| error.to_string();
+    let (recorder, output) = Recorder::start(&job.folder.output()).map_err(message)?;
+    let asked = Asked::new(&job.folder.file(""), WORKER, job.folder.file(JOB)).map_err(message)?;
+    let mut command = Command::new(std::env::current_exe().map_err(message)?);
+    command
+        .envs(asked.variables())
+        // Without this, the matrix units of some chips round float32 to TF32.
+        .env("MLX_ENABLE_TF32", "0")
+        // Nothing is written to this pipe. The worker ends when the pipe closes, because the parent has ended.
+        .stdin(Stdio::piped())
+        .stdout(output.try_clone().map_err(message)?)
+        .stderr(output)
+        // In its own process group, the worker can be killed with all its children, and a terminal's signals to the
+        // parent do not reach it and look like a crash of the port.
+        .process_group(0);
+    let child = command.spawn().map_err(message)?;
+    Ok(Started { child, recorder, _asked: asked, _held: held })
+}
+
+fn watch(child: &mut Child, timeout: Duration, mut moved: impl FnMut() -> bool) -> Exit {
+    let mut started = Instant::now();
+    let mut pause = Duration::from_millis(1);
+    let mut timed_out = false;
+    loop {
+        if moved() {
+            started = Instant::now();
+        }
+        timed_out |= started.elapsed() >= timeout;
+        if timed_out || has_ended(child) {
+            break;
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(5));
+    }
+    // Before `wait`, because the process id can be reused after it.
+    let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
+    match child.wait() {
+        Ok(_) if timed_out => Exit::TimedOut(timeout.as_secs()),
+        Ok(status) => exit(status),
+        Err(error) => Exit::NotStarted(error.to_string()),
+    }
+}
+
+/// Returns whether the child has ended. The caller must still wait for it.
+fn has_ended(child: &Child) -> bool {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    matches!(waitid(WaitId::Pid(Pid::from_child(child)), options), Ok(Some(_)))
+}
+
+fn exit(status: ExitStatus) -> Exit {
+    use std::os::unix::process::ExitStatusExt;
+    match (status.code(), status.signal()) {
+        (Some(0), _) => Exit::Done,
+        (Some(code), _) => Exit::Code(code),
+        (None, signal) => Exit::Signal(signal.unwrap_or_default()),
+    }
+}

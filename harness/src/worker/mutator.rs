@@ -1,0 +1,193 @@
+//! Runs a port once per mutation, all in one process, and stops each run when a checkpoint notices the mutation.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use mlx_parity_tap::{Driver, drive};
+use mlx_rs::{Array, error::Exception};
+
+use super::array::{from_host, mlx_message, to_host};
+use super::port::PortResult;
+use super::tap_check::{Checked, TapCheck};
+use mlx_parity_core::golden::FixtureSet;
+use mlx_parity_core::mutation::{
+    Mutation, MutationEvent, MutationKind, MutationLog, MutationResult, Noticed,
+};
+use mlx_parity_core::record::{Record, Status, Verdict};
+use mlx_parity_core::run_folder::Job;
+use mlx_parity_core::spec::Spec;
+use mlx_parity_core::text::error_chain;
+
+/// Runs every fitting mutation of every checkpoint, except for the first `job.mutate` mutations, and logs each result.
+///
+/// # Errors
+/// If the port fails without any mutation, or if a checkpoint is then red.
+pub(super) fn mutate(
+    job: &Job,
+    spec: &Rc<Spec>,
+    fixtures: Option<&Rc<FixtureSet>>,
+    port: impl Fn() -> PortResult,
+) -> Result<(), String> {
+    let chain = |error: mlx_parity_core::run_folder::FolderError| error_chain(&error);
+    let log = MutationLog::in_folder(&job.folder);
+    let done = job.mutate.unwrap_or(0);
+    let seen = Rc::new(RefCell::new(Seen::default()));
+    let drive_with = |mutation: Option<Mutation>| {
+        *seen.borrow_mut() = Seen::default();
+        let check = TapCheck::new(Rc::clone(spec), fixtures.cloned(), job);
+        let driver = Mutator { spec: Rc::clone(spec), check, mutation, seen: Rc::clone(&seen) };
+        // A mutation may make the port panic, which counts as noticed.
+        let outcome = catch_unwind(AssertUnwindSafe(|| drive(Box::new(driver), &port).0));
+        match outcome {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(mlx_message(&error_chain(&*error))),
+            Err(_) => Some("it panicked".to_owned()),
+        }
+    };
+    let failed = drive_with(None);
+    let clean = seen.take().clean;
+    if let Some(error) = failed {
+        return Err(format!("the port fails without any mutation: {error}"));
+    }
+    if let Some(red) = clean.iter().find(|record| record.verdict.status == Status::Fail) {
+        return Err(format!("`{}` is red without any mutation: {}", red.checkpoint, red.verdict.detail));
+    }
+    let plan = plan(&clean);
+    if done == 0 {
+        for record in clean {
+            log.write(&MutationEvent::Unmutated(Arc::new(record))).map_err(chain)?;
+        }
+        log.write(&MutationEvent::Planned { count: plan.len() }).map_err(chain)?;
+    }
+    for mutation in plan.into_iter().skip(done) {
+        log.write(&MutationEvent::Started(mutation.clone())).map_err(chain)?;
+        let failed = drive_with(Some(mutation.clone()));
+        let Seen { noticed, used, hits, .. } = seen.take();
+        let noticed = noticed
+            .or_else(|| failed.map(Noticed::Port))
+            .or_else(|| miscounted(spec, job.level, &hits).map(Noticed::Later))
+            .unwrap_or(Noticed::Never);
+        log.write(&MutationEvent::Finished(MutationResult { mutation, noticed, used })).map_err(chain)?;
+    }
+    Ok(())
+}
+
+/// Returns every fitting mutation, checkpoint by checkpoint in the order of the run.
+fn plan(clean: &[Record]) -> Vec<Mutation> {
+    let first_hits = clean.iter().filter(|record| record.hit == 0);
+    let of_one = |record: &Record| {
+        let (dtype, checkpoint) =
+            (record.actual.as_ref().map(|actual| actual.dtype), record.checkpoint.clone());
+        let fitting =
+            MutationKind::ALL.into_iter().filter(move |kind| dtype.is_some_and(|dtype| kind.fits(dtype)));
+        fitting.map(move |kind| Mutation { checkpoint: checkpoint.clone(), kind })
+    };
+    first_hits.flat_map(of_one).collect()
+}
+
+/// Returns the first checkpoint whose number of hits differs from the spec's `hits`.
+fn miscounted(spec: &Spec, level: u8, hits: &HashMap<String, u64>) -> Option<String> {
+    let declared = spec.checkpoints.iter().filter(|checkpoint| checkpoint.level <= level);
+    let other = |hits: Option<&u64>, wanted: u32| hits.copied().unwrap_or(0) != u64::from(wanted);
+    declared.into_iter().find(|one| other(hits.get(&one.name), one.hits)).map(|one| one.name.clone())
+}
+
+/// The state of one run of the port.
+#[derive(Default)]
+struct Seen {
+    /// The record of every hit, in a run without a mutation.
+    clean: Vec<Record>,
+    /// The checkpoint, or the port, that noticed the mutation.
+    noticed: Option<Noticed>,
+    /// Share of the gate that the mutation used at its own checkpoint.
+    used: Option<f64>,
+    /// Number of hits per checkpoint.
+    hits: HashMap<String, u64>,
+}
+
+/// The driver of one run.
+struct Mutator {
+    spec: Rc<Spec>,
+    check: TapCheck,
+    mutation: Option<Mutation>,
+    seen: Rc<RefCell<Seen>>,
+}
+
+impl Driver for Mutator {
+    fn tap(&mut self, name: &str, array: Array, _: &'static Location<'static>) -> Result<Array, Exception> {
+        let Some(index) = self.check.index(name) else { return Ok(array) };
+        let seen = Rc::clone(&self.seen);
+        let mut seen = seen.borrow_mut();
+        if seen.noticed.is_some() {
+            return Err(stop());
+        }
+        let hit = {
+            let count = seen.hits.entry(name.to_owned()).or_insert(0);
+            *count += 1;
+            *count - 1
+        };
+        let spec = Rc::clone(&self.spec);
+        let checkpoint = &spec.checkpoints[index];
+        let here = self
+            .mutation
+            .as_ref()
+            .filter(|mutation| mutation.checkpoint == name)
+            .map(|mutation| mutation.kind);
+        let before =
+            self.mutation.as_ref().is_some_and(|mutation| !seen.hits.contains_key(&mutation.checkpoint));
+        // A checkpoint before the mutation cannot notice it.
+        if before && !self.check.matters_later(name) {
+            return Ok(array);
+        }
+        let problem = |text: String| Exception::custom(format!("tap `{name}`: {text}"));
+        array.eval()?;
+        let mut actual = to_host(&array).map_err(|error| problem(error.to_string()))?;
+        let mut continued = array;
+        if let Some(kind) = here {
+            match kind.apply(&actual) {
+                Some(tensor) => {
+                    continued = from_host(&tensor.view()).map_err(|error| problem(error.to_string()))?;
+                    actual = tensor;
+                }
+                None if hit == 0 => {
+                    seen.noticed = Some(Noticed::Equivalent);
+                    return Err(stop());
+                }
+                None => {}
+            }
+        }
+        let Checked { outcome, expected, floor, injected, .. } = self.check.check(checkpoint, hit, &actual);
+        let verdict = Verdict::of(&outcome, checkpoint.gated);
+        let difference = outcome.metrics.as_ref().and_then(|metrics| metrics.difference.as_ref());
+        if here.is_some() {
+            seen.used = difference.and_then(|difference| difference.used).or(seen.used);
+        }
+        if self.mutation.is_none() {
+            let sequence = seen.clean.len() as u64;
+            seen.clean.push(Record {
+                hit,
+                sequence,
+                expected,
+                actual: Some((&actual.view()).into()),
+                floor,
+                injected: injected.is_some(),
+                ..Record::of_checkpoint(&spec, checkpoint, outcome)
+            });
+        } else if verdict.status == Status::Fail && !before {
+            seen.noticed =
+                Some(if here.is_some() { Noticed::Itself } else { Noticed::Later(name.to_owned()) });
+            return Err(stop());
+        }
+        match injected {
+            None => Ok(continued),
+            Some(golden) => golden.map_err(|error| problem(error.to_string())),
+        }
+    }
+}
+
+fn stop() -> Exception {
+    Exception::custom("stopped: the mutation was noticed")
+}

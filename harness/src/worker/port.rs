@@ -1,0 +1,128 @@
+//! The inputs, weights and parameters of one spec, as a port reads them.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::rc::Rc;
+
+use mlx_rs::Array;
+use mlx_rs::error::Exception;
+use serde::de::DeserializeOwned;
+
+use super::array::from_host;
+use super::clock::Clock;
+use super::error::RunError;
+use super::plant_fault::TapFaults;
+use super::weights::WeightSet;
+use mlx_parity_core::golden::FixtureSet;
+use mlx_parity_core::run_folder::Audit;
+use mlx_parity_core::spec::Spec;
+
+/// The result of a port's closure. Any error type converts to it with `?`.
+pub type PortResult = Result<(), Box<dyn Error + Send + Sync>>;
+
+/// A registered port: builds the model from the weights and parameters of a [`Run`], and runs it once.
+pub(crate) type Port = Box<dyn Fn(&Run) -> PortResult + Send + Sync>;
+
+/// One run of a port. It returns the spec's inputs, weights and parameters, and records which inputs the port used.
+pub struct Run {
+    spec: Rc<Spec>,
+    fixtures: Option<Rc<FixtureSet>>,
+    /// Inputs that the port has read.
+    asked: RefCell<BTreeSet<String>>,
+    weights: Option<Rc<WeightSet>>,
+    /// The port's clock, paused while an input is read.
+    clock: Clock,
+    faults: TapFaults,
+}
+
+impl Run {
+    pub(super) fn new(
+        spec: Rc<Spec>,
+        fixtures: Option<Rc<FixtureSet>>,
+        clock: Clock,
+        faults: TapFaults,
+    ) -> Result<Self, RunError> {
+        let weights = match (&spec.weights, &fixtures) {
+            (Some(declared), Some(set)) => {
+                Some(Rc::new(WeightSet::new(declared, Rc::clone(set), clock.clone())?))
+            }
+            _ => None,
+        };
+        Ok(Self { spec, fixtures, asked: RefCell::default(), weights, clock, faults })
+    }
+
+    /// Returns the input `name` with the dtype and the shape in the fixture. The spec must declare it in `inputs`.
+    ///
+    /// The spec's tests fail if the port never reads a declared input.
+    ///
+    /// # Errors
+    /// [`RunError::UndeclaredInput`] if the spec does not declare the input, [`RunError::Fixture`] if the fixture set
+    /// has no readable input of that name, [`RunError::Array`] if MLX cannot hold it.
+    pub fn input(&self, name: &str) -> Result<Array, RunError> {
+        let (true, Some(fixtures)) = (self.spec.inputs.iter().any(|input| input == name), &self.fixtures)
+        else {
+            let declared = match self.spec.inputs.as_slice() {
+                [] => "none".to_owned(),
+                inputs => inputs.join(", "),
+            };
+            return Err(RunError::UndeclaredInput { name: name.to_owned(), declared });
+        };
+        self.asked.borrow_mut().insert(name.to_owned());
+        self.clock.pause(|| Ok(from_host(&fixtures.input(name)?.view())?))
+    }
+
+    /// Returns the spec's weights. The trial `<spec>::weights` reports missing weights and weights that the port never
+    /// read.
+    ///
+    /// # Errors
+    /// [`RunError::NoWeights`] if the spec declares no `weights`.
+    pub fn weights(&self) -> Result<Rc<WeightSet>, RunError> {
+        self.weights.clone().ok_or(RunError::NoWeights)
+    }
+
+    /// Returns the spec's `reference.params`, deserialised into `T`. A spec without them is an empty map.
+    ///
+    /// # Errors
+    /// [`RunError::Params`] if they do not match `T`.
+    pub fn params<T: DeserializeOwned>(&self) -> Result<T, RunError> {
+        let params =
+            self.spec.reference.as_ref().map(|reference| reference.params.clone()).unwrap_or_default();
+        serde_json::from_value(params.into()).map_err(RunError::Params)
+    }
+
+    /// Adds a fault at a tap: `change` replaces the tap's array before it is compared, and the port continues with the
+    /// changed array. `checkpoint` is the full name of the tap, such as `blocks.0.norm`.
+    ///
+    /// Use it to test whether a suite catches a mistake, and at which checkpoint. A port under test never calls it.
+    ///
+    /// The fault applies to every hit of the tap, and also to a tap that the spec does not declare. A second fault at the
+    /// same tap replaces the first. The run fails if `change` fails, or if the port never reaches the tap.
+    ///
+    /// ```no_run
+    /// # fn port(run: &mlx_parity::Run) -> mlx_parity::PortResult { Ok(()) }
+    /// # let suite = mlx_parity::Suite::new(".", "parity-specs", "fixtures");
+    /// suite.port("my_model::block/velocity_sign", |run| {
+    ///     run.plant_fault("velocity", |x| x.negative());
+    ///     port(run)
+    /// });
+    /// ```
+    pub fn plant_fault(
+        &self,
+        checkpoint: &str,
+        change: impl Fn(Array) -> Result<Array, Exception> + 'static,
+    ) {
+        self.faults.insert(checkpoint, change);
+    }
+
+    /// Returns the declared inputs that the port never read.
+    pub(super) fn unused_inputs(&self) -> Vec<String> {
+        let asked = self.asked.borrow();
+        self.spec.inputs.iter().filter(|input| !asked.contains(*input)).cloned().collect()
+    }
+
+    /// Returns the audit of the weights, or `None` if the spec has no weights.
+    pub(super) fn audit(&self) -> Option<Audit> {
+        self.weights.as_ref().map(|weights| weights.audit())
+    }
+}

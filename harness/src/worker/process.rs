@@ -1,0 +1,260 @@
+//! The worker process: this test binary, started again for one spec, with MLX on its main thread.
+
+use std::any::Any;
+use std::collections::{BTreeMap, HashSet};
+use std::io::{ErrorKind, Read};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::process::ExitCode;
+use std::rc::Rc;
+
+use mlx_parity_tap::drive;
+use mlx_rs::{Device, DeviceType};
+use rustix::process::{Signal, getpgrp, getpid, kill_current_process_group};
+
+use super::array::mlx_message;
+use super::clock::Clock;
+use super::environment::environment;
+use super::mlx;
+use super::mutator::mutate;
+use super::observer::Observer;
+use super::plant_fault::TapFaults;
+use super::port::{Port, PortResult, Run};
+use super::random::{draws, reset_draws};
+use super::stage_times::{StageTimer, StageTimes};
+use mlx_parity_core::files::regular;
+use mlx_parity_core::gate::Class;
+use mlx_parity_core::golden::{FixtureSet, Role};
+use mlx_parity_core::results::{ORDER, TIMES};
+use mlx_parity_core::run_folder::ENVIRONMENT;
+use mlx_parity_core::run_folder::Obstacle;
+use mlx_parity_core::run_folder::{Audit, End, Folder, Line, Writer};
+use mlx_parity_core::run_folder::{JOB, Job};
+use mlx_parity_core::spec::Inject;
+use mlx_parity_core::spec::{self, Spec, Specs};
+use mlx_parity_core::text::error_chain;
+
+/// Runs the job in the file at `path` and writes the results to the job's folder. Prints an error that happens before
+/// the port runs; the parent reads it from `output.log`.
+pub(crate) fn work(path: &Path, ports: &BTreeMap<String, Port>) -> ExitCode {
+    end_with_parent();
+    match run(path, ports) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("{problem}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(path: &Path, ports: &BTreeMap<String, Port>) -> Result<(), String> {
+    let text = regular::read(path, regular::TEXT)
+        .map_err(|error| format!("cannot read `{}`: {error}", path.display()))?;
+    let job: Job = serde_json::from_slice(&text).map_err(|error| format!("`{}`: {error}", path.display()))?;
+    let (spec, fixtures) = match inputs(&job) {
+        Ok(inputs) => inputs,
+        // `mutate` has no log line for changed files.
+        Err(changed) if job.mutate.is_some() => return Err(changed.text),
+        Err(changed) => {
+            let end = End { changed: vec![changed], ..End::default() };
+            let written =
+                Writer::create(&job.folder).and_then(|mut log| log.write(&Line::End(Box::new(end))));
+            return written.map_err(|error| error_chain(&error));
+        }
+    };
+    let port = ports.get(&spec.port).ok_or_else(|| format!("no port `{}` is registered", spec.port))?;
+    let device = choose_device(&spec)?;
+    job.folder
+        .write_json(ENVIRONMENT, &environment(&job, &device, mlx::version()))
+        .map_err(|error| error_chain(&error))?;
+    if let Some(fixtures) = &fixtures {
+        job.folder.write_json(ORDER, &order(fixtures)).map_err(|error| error_chain(&error))?;
+    }
+
+    let clock = Clock::start();
+    let faults = TapFaults::default();
+    let run = Run::new(Rc::clone(&spec), fixtures.clone(), clock.clone(), faults.clone());
+    let run = run.map_err(|error| error_chain(&error))?;
+    if job.mutate.is_some() {
+        return mutate(&job, &spec, fixtures.as_ref(), || port(&run));
+    }
+    let watch = |job: &Job| {
+        let (spec, fixtures) = (Rc::clone(&spec), fixtures.clone());
+        Observer::start(job, spec, fixtures, clock.clone(), faults.clone())
+            .map_err(|error| error_chain(&error))
+    };
+    let observer = watch(&job)?;
+    let log = observer.log();
+    reset_draws().map_err(|error| mlx_message(error.what()))?;
+    clock.restart();
+    // A panic is an error of the port. The checkpoints that the port reached before still count.
+    let outcome = catch_unwind(AssertUnwindSafe(|| drive(Box::new(observer), || port(&run)).0));
+    let error = match outcome {
+        Ok(Ok(())) => faults.unreached(),
+        Ok(Err(error)) => Some(log.borrow().with_tap_error(mlx_message(&error_chain(&*error)))),
+        Err(panic) => Some(log.borrow().with_tap_error(format!("panicked: {}", panic_message(&*panic)))),
+    };
+    let stopped = log.borrow().stopped();
+    let failed = error.is_some();
+    let random = match failed {
+        true => None,
+        false => draws().map_err(|error| mlx_message(error.what()))?,
+    };
+    let end = End {
+        error: error.filter(|_| !stopped),
+        stopped,
+        unused_inputs: if stopped || failed { Vec::new() } else { run.unused_inputs() },
+        // A port that failed might have read the other weights later.
+        weights: run.audit().map(|audit| if failed { Audit { unused: Vec::new(), ..audit } } else { audit }),
+        random,
+        changed: changed(&job, &spec, fixtures.as_deref()),
+    };
+    let is_sound = end.changed.is_empty();
+    log.borrow_mut().write(&Line::End(Box::new(end))).map_err(|error| error_chain(&error))?;
+    if !is_sound {
+        return Ok(());
+    }
+    if !failed && !stopped {
+        measure_times(&job, &spec, &clock, &faults, || port(&run))?;
+    }
+    // A run that injects every golden has already localised its errors.
+    if job.inject == Inject::All || !log.borrow().is_red() {
+        return Ok(());
+    }
+    let first = job.folder.clone();
+    let local = Job {
+        folder: Folder::local(&job.folder).map_err(|error| error_chain(&error))?,
+        inject: Inject::All,
+        ..job
+    };
+    localise(&local, watch(&local)?.after(&first), || port(&run))
+}
+
+/// Returns the spec and its fixtures, or an obstacle if they changed since the parent verified them.
+fn inputs(job: &Job) -> Result<(Rc<Spec>, Option<Rc<FixtureSet>>), Obstacle> {
+    let spec = Specs::load_one(&job.spec_root, &job.spec).map_err(|error| changed_spec(&error.path))?;
+    if spec.digest() != job.verified.spec {
+        return Err(changed_spec(&spec.path));
+    }
+    if !spec.needs_fixtures() {
+        return Ok((Rc::new(spec), None));
+    }
+    let verified = job.verified.fixtures.clone();
+    let set = FixtureSet::open_verified(&job.fixture_root, &spec.fixtures, verified)?;
+    Ok((Rc::new(spec), Some(Rc::new(set))))
+}
+
+/// Returns the files that changed while the port ran.
+fn changed(job: &Job, spec: &Spec, fixtures: Option<&FixtureSet>) -> Vec<Obstacle> {
+    let now = Specs::load_one(&job.spec_root, &job.spec);
+    let other = now.map_or(true, |now| now != *spec);
+    let files = fixtures.map(FixtureSet::changed).unwrap_or_default();
+    other.then(|| changed_spec(&spec.path)).into_iter().chain(files.into_iter().map(Obstacle::from)).collect()
+}
+
+fn changed_spec(path: &Path) -> Obstacle {
+    let path = path.display();
+    Obstacle { class: Class::Spec, text: format!("`{path}` changed during the test; rerun") }
+}
+
+/// Runs a red port once more with every golden injected, which shows the stages that are wrong on golden inputs. The
+/// verdicts of the first run do not change.
+fn localise(job: &Job, observer: Observer, port: impl Fn() -> PortResult) -> Result<(), String> {
+    job.folder.write_json(JOB, job).map_err(|error| error_chain(&error))?;
+    let log = observer.log();
+    let outcome = catch_unwind(AssertUnwindSafe(|| drive(Box::new(observer), &port).0));
+    let stopped = log.borrow().stopped();
+    let error = match outcome {
+        Ok(Ok(())) => None,
+        Ok(Err(error)) => Some(mlx_message(&error_chain(&*error))),
+        Err(panic) => Some(format!("panicked: {}", panic_message(&*panic))),
+    };
+    let end = End { error: error.filter(|_| !stopped), stopped, ..End::default() };
+    log.borrow_mut().write(&Line::End(Box::new(end))).map_err(|error| error_chain(&error))
+}
+
+/// Runs the port `job.times` more times and writes the median time per stage. The checked run does not count, because it
+/// also loads weights and compiles kernels.
+fn measure_times(
+    job: &Job,
+    spec: &Spec,
+    clock: &Clock,
+    faults: &TapFaults,
+    port: impl Fn() -> PortResult,
+) -> Result<(), String> {
+    let names = spec.checkpoints.iter().filter(|checkpoint| checkpoint.level <= job.level);
+    let declared: Rc<HashSet<String>> = Rc::new(names.map(|checkpoint| checkpoint.name.clone()).collect());
+    let times = StageTimes::default();
+    for _ in 0..job.times {
+        let timer = StageTimer::new(Rc::clone(&declared), clock.clone(), times.clone(), faults.clone());
+        let (result, _) = drive(Box::new(timer), &port);
+        result.map_err(|error| format!("the port failed in a timing run: {error}"))?;
+    }
+    match job.times {
+        0 => Ok(()),
+        _ => job.folder.write_json(TIMES, &times.medians()).map_err(|error| error_chain(&error)),
+    }
+}
+
+/// Returns the checkpoints of a set in the order in which the reference first reached them.
+fn order(fixtures: &FixtureSet) -> Vec<&str> {
+    let goldens = fixtures.entries(Role::Golden);
+    let mut goldens: Vec<(u64, &str)> = goldens
+        .filter_map(|entry| Some((entry.sequence?, entry.name.split('@').next().unwrap_or(&entry.name))))
+        .collect();
+    goldens.sort_unstable();
+    let mut reached = HashSet::new();
+    goldens.into_iter().map(|(_, name)| name).filter(|name| reached.insert(*name)).collect()
+}
+
+/// Makes the spec's device MLX's default device, and returns its name.
+fn choose_device(spec: &Spec) -> Result<String, String> {
+    // The first call into MLX must install mlx-rs's error handler, because MLX's own handler ends the process.
+    let default = Device::try_default().map_err(|error| mlx_message(error.what()))?;
+    let kind = match spec.device {
+        spec::Device::Default => default.get_type().map_err(|error| mlx_message(error.what()))?,
+        spec::Device::Cpu => DeviceType::Cpu,
+        spec::Device::Gpu => DeviceType::Gpu,
+    };
+    Device::set_default(&Device::new(kind, 0));
+    // MLX may lack the device, and mlx-rs does not report it.
+    let found = Device::try_default().and_then(|device| device.get_type());
+    let found = found.map_err(|error| mlx_message(error.what()))?;
+    let name = |kind: &DeviceType| match kind {
+        DeviceType::Cpu => "cpu".to_owned(),
+        DeviceType::Gpu => "gpu".to_owned(),
+    };
+    if name(&found) != name(&kind) {
+        return Err(format!("the spec requires device {}, but MLX uses {} here", name(&kind), name(&found)));
+    }
+    Ok(name(&found))
+}
+
+/// Ends this process when its standard input closes, because the parent has then ended.
+fn end_with_parent() {
+    std::thread::spawn(|| {
+        let mut stdin = std::io::stdin().lock();
+        loop {
+            match stdin.read(&mut [0; 64]) {
+                Ok(1..) => {}
+                // The port or a profiler can handle a signal, which interrupts the read.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Ok(0) | Err(_) => break,
+            }
+        }
+        // Also ends the port's child processes, if the worker has its own process group.
+        if getpgrp() == getpid() {
+            let _ = kill_current_process_group(Signal::KILL);
+        }
+        // Not `exit`: its handlers would run while MLX is still computing.
+        std::process::abort();
+    });
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("without a message")
+}

@@ -1,0 +1,383 @@
+//! The check of one tap: finds its golden, brings it into the port's layout and dtype, and compares both.
+
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+
+use mlx_rs::Array;
+
+use super::array::{ArrayError, from_host};
+use super::golden_view::in_port_layout;
+use super::neighbours::Neighbours;
+use super::picture::Picture;
+use mlx_parity_core::compare::{self, Comparison};
+use mlx_parity_core::diagnose::{Budget, Diagnosis, FailingCheckpoint, diagnose};
+use mlx_parity_core::gate::{Class, Floor, Phase, Rule};
+use mlx_parity_core::golden::{FixtureSet, Golden};
+use mlx_parity_core::record;
+use mlx_parity_core::run_folder::Job;
+use mlx_parity_core::spec::Inject;
+use mlx_parity_core::spec::{Checkpoint, Dim, Spec, Stage, hit_name};
+use mlx_parity_core::tensor::{self, Tensor, TensorView};
+use mlx_parity_core::text::error_chain;
+
+/// Number of failures that one run diagnoses. The first failures matter most.
+const MOST_DIAGNOSES: usize = 3;
+
+/// The result of checking one hit of a tap.
+pub(super) struct Checked {
+    pub(super) outcome: Comparison,
+    /// Dtype and shape of the expected tensor; `None` if there was none to compare with.
+    pub(super) expected: Option<record::TensorInfo>,
+    pub(super) floor: Option<Floor>,
+    /// The golden that the port continues with; `None` if it is not injected.
+    pub(super) injected: Option<Result<Array, ArrayError>>,
+    /// The golden's sequence number in the reference's run.
+    pub(super) sequence: Option<u64>,
+    /// Golden and actual as images, at a checkpoint with the stage `image`.
+    pub(super) picture: Option<Picture>,
+    /// Causes of a failure; empty if the failure was not diagnosed.
+    pub(super) diagnosis: Diagnosis,
+}
+
+impl Checked {
+    fn of(expected: &TensorView<'_>, actual: &Tensor, rule: &Rule) -> Self {
+        let outcome = compare::compare(expected, &actual.view(), rule);
+        Self {
+            outcome,
+            expected: Some(expected.into()),
+            floor: rule.floor,
+            injected: None,
+            sequence: None,
+            picture: None,
+            diagnosis: Diagnosis::default(),
+        }
+    }
+
+    fn failed(class: Class, detail: String) -> Self {
+        Comparison::failed(class, detail).into()
+    }
+}
+
+impl From<Comparison> for Checked {
+    fn from(outcome: Comparison) -> Self {
+        Self {
+            outcome,
+            expected: None,
+            floor: None,
+            injected: None,
+            sequence: None,
+            picture: None,
+            diagnosis: Diagnosis::default(),
+        }
+    }
+}
+
+/// Checks the taps of one run against the spec and the goldens.
+pub(super) struct TapCheck {
+    spec: Rc<Spec>,
+    fixtures: Option<Rc<FixtureSet>>,
+    /// Checkpoints above this level are not checked.
+    level: u8,
+    /// Length of each named dim, and the checkpoint that bound it.
+    dims: HashMap<String, (usize, String)>,
+    /// Checkpoints that a later checkpoint is compared with.
+    compared_with: HashSet<String>,
+    /// Actuals of these checkpoints, by hit; `None` for an actual that was not evaluated.
+    kept: HashMap<String, Option<Tensor>>,
+    inject: Inject,
+    /// Number of failures that can still be diagnosed.
+    diagnoses: usize,
+    /// Work that the diagnoses of this run can still do.
+    budget: Budget,
+}
+
+impl TapCheck {
+    pub(super) fn new(spec: Rc<Spec>, fixtures: Option<Rc<FixtureSet>>, job: &Job) -> Self {
+        let compared_with =
+            spec.checkpoints.iter().filter_map(|checkpoint| checkpoint.against.clone()).collect();
+        let (dims, kept, inject) = (HashMap::new(), HashMap::new(), job.inject.clone());
+        // Without golden inputs, the error of a stage includes the errors before it.
+        let diagnoses = if job.inject == Inject::All { MOST_DIAGNOSES } else { 0 };
+        let budget = Budget::of_a_run();
+        let level = job.level;
+        Self { spec, fixtures, level, dims, compared_with, kept, inject, diagnoses, budget }
+    }
+
+    /// Returns the index of the checkpoint `name` in the spec, or `None` if it is undeclared or above the run's level.
+    pub(super) fn index(&self, name: &str) -> Option<usize> {
+        let index = self.spec.checkpoints.position(name)?;
+        (self.spec.checkpoints[index].level <= self.level).then_some(index)
+    }
+
+    /// Returns whether this checkpoint affects the results of later ones: its golden is injected, or a later checkpoint
+    /// is compared with it.
+    pub(super) fn matters_later(&self, name: &str) -> bool {
+        self.compared_with.contains(name) || self.inject.takes(&self.spec, name)
+    }
+
+    /// Checks shape, dtype and values of one hit. `hit` counts from 0.
+    pub(super) fn check(&mut self, checkpoint: &Checkpoint, hit: u64, actual: &Tensor) -> Checked {
+        let info = (&actual.view()).into();
+        match self.check_info(checkpoint, hit, &info) {
+            Some(checked) => {
+                self.keep(checkpoint, hit, Some(actual));
+                checked
+            }
+            None => self.check_values(checkpoint, hit, actual),
+        }
+    }
+
+    /// Checks shape and dtype of one hit before the array is evaluated. Returns `None` if both are right and the values
+    /// decide. Call it once per hit.
+    ///
+    /// An array with a wrong shape can be far larger than the right one, and evaluating it could crash the worker.
+    pub(super) fn check_info(
+        &mut self,
+        checkpoint: &Checkpoint,
+        hit: u64,
+        found: &record::TensorInfo,
+    ) -> Option<Checked> {
+        let shape = self.check_shape(checkpoint, &found.shape);
+        let mut checked = self.compare_info(checkpoint, hit, found);
+        // The actual must also have the declared shape and dtype. A setup error comes first, then shape, then dtype.
+        let class = checked.as_ref().and_then(|checked| checked.outcome.class);
+        let form_decides = class.is_none_or(|class| class.phase() >= Phase::Form);
+        let declared = if let Err(problem) = shape
+            && form_decides
+        {
+            Some((Class::Shape, problem))
+        } else if let Some(declared) = checkpoint.dtype.filter(|&declared| declared != found.dtype)
+            && form_decides
+            && class != Some(Class::Shape)
+        {
+            Some((
+                Class::Dtype,
+                format!("the spec declares {declared}, but the port produced {}", found.dtype),
+            ))
+        } else {
+            None
+        };
+        if let Some((class, detail)) = declared {
+            let outcome = Comparison::failed(class, detail);
+            checked = Some(match checked {
+                Some(checked) => Checked { outcome, ..checked },
+                // The actual matches the golden but not the declaration, or the checkpoint has no golden.
+                None => self.with_golden(checkpoint, hit, outcome),
+            });
+        }
+        if checked.is_some() {
+            self.keep(checkpoint, hit, None);
+        }
+        checked
+    }
+
+    /// Checks the values of a hit whose shape and dtype are right.
+    pub(super) fn check_values(&mut self, checkpoint: &Checkpoint, hit: u64, actual: &Tensor) -> Checked {
+        let checked = self.compare(checkpoint, hit, actual);
+        self.keep(checkpoint, hit, Some(actual));
+        checked
+    }
+
+    /// Returns whether a failure of this checkpoint would be diagnosed.
+    pub(super) fn explains(&self, checkpoint: &Checkpoint) -> bool {
+        self.diagnoses > 0 && checkpoint.gated && checkpoint.needs_golden()
+    }
+
+    /// Returns the diagnosis of an evaluated actual with a wrong shape.
+    pub(super) fn explain(&mut self, checkpoint: &Checkpoint, hit: u64, actual: &Tensor) -> Diagnosis {
+        self.compare(checkpoint, hit, actual).diagnosis
+    }
+
+    /// Stores an actual if a later checkpoint is compared with it. `actual` is `None` if it was not evaluated.
+    pub(super) fn keep(&mut self, checkpoint: &Checkpoint, hit: u64, actual: Option<&Tensor>) {
+        if self.compared_with.contains(&checkpoint.name) {
+            self.kept.insert(hit_name(&checkpoint.name, hit).into_owned(), actual.cloned());
+        }
+    }
+
+    fn compare_info(
+        &mut self,
+        checkpoint: &Checkpoint,
+        hit: u64,
+        found: &record::TensorInfo,
+    ) -> Option<Checked> {
+        let mut rule = checkpoint.rule();
+        let actual = (found.dtype, &found.shape[..]);
+        if let Some(other) = &checkpoint.against {
+            return match self.kept.get(&*hit_name(other, hit)) {
+                Some(Some(expected)) => {
+                    let outcome =
+                        compare::compare_forms((expected.dtype(), expected.shape()), actual, &rule)?;
+                    Some(Checked { expected: Some((&expected.view()).into()), ..outcome.into() })
+                }
+                Some(None) => {
+                    let problem = format!("it is compared with `{other}`, whose shape or dtype is wrong");
+                    Some(Checked::failed(Class::Unreached, problem))
+                }
+                None => Some(Checked::failed(Class::Unreached, reached_too_late(other))),
+            };
+        }
+        if !checkpoint.needs_golden() {
+            return None;
+        }
+        let (golden, info) = match self.golden(checkpoint, hit) {
+            Ok(found) => found,
+            Err(checked) => return Some(*checked),
+        };
+        rule.floor = golden.floor;
+        let outcome = compare::compare_forms((info.dtype, &info.shape), actual, &rule)?;
+        Some(self.with_golden(checkpoint, hit, outcome))
+    }
+
+    /// Returns the golden of a hit, and its dtype and shape after the spec's `squeeze`, `layout` and `cast`.
+    fn golden(
+        &self,
+        checkpoint: &Checkpoint,
+        hit: u64,
+    ) -> Result<(Golden, record::TensorInfo), Box<Checked>> {
+        let failed = |class, text| Box::new(Checked::failed(class, text));
+        let Some(fixtures) = &self.fixtures else {
+            return Err(failed(Class::Missing, "the spec has no fixtures".to_owned()));
+        };
+        let golden = fixtures.golden(&hit_name(&checkpoint.name, hit));
+        let golden = golden.map_err(|error| failed(error.class(), error_chain(&error)))?;
+        let view = in_port_layout(golden.tensor.view(), checkpoint);
+        let mut info: record::TensorInfo = (&view.map_err(|problem| failed(Class::Spec, problem))?).into();
+        info.dtype = checkpoint.cast.unwrap_or(info.dtype);
+        if let Some(declared) = checkpoint.dtype.filter(|&declared| declared != info.dtype) {
+            let problem = format!("the spec declares {declared}, but the golden is {}", info.dtype);
+            return Err(failed(Class::Spec, problem));
+        }
+        Ok((golden, info))
+    }
+
+    /// Returns the check of a hit whose values were not compared, with the facts about its golden. If the golden is
+    /// injected, the port continues with it.
+    fn with_golden(&self, checkpoint: &Checkpoint, hit: u64, outcome: Comparison) -> Checked {
+        if !checkpoint.needs_golden() {
+            return outcome.into();
+        }
+        let (golden, info) = match self.golden(checkpoint, hit) {
+            Ok(found) => found,
+            Err(checked) => return *checked,
+        };
+        let injected = self.inject.takes(&self.spec, &checkpoint.name).then(|| {
+            let view = in_port_layout(golden.tensor.view(), checkpoint).map_err(ArrayError::Mlx)?;
+            match checkpoint.cast.map(|dtype| tensor::cast(&view, dtype)) {
+                Some(cast) => from_host(&cast.map_err(|error| ArrayError::Mlx(error.to_string()))?.view()),
+                None => from_host(&view),
+            }
+        });
+        Checked {
+            expected: Some(info),
+            floor: golden.floor,
+            injected,
+            sequence: Some(golden.sequence),
+            ..outcome.into()
+        }
+    }
+
+    fn compare(&mut self, checkpoint: &Checkpoint, hit: u64, actual: &Tensor) -> Checked {
+        let mut rule = checkpoint.rule();
+        if let Some(other) = &checkpoint.against {
+            let Some(Some(expected)) = self.kept.get(&*hit_name(other, hit)) else {
+                return Checked::failed(Class::Unreached, reached_too_late(other));
+            };
+            let picture = draw(checkpoint, &expected.view(), actual);
+            let checked = Checked { picture, ..Checked::of(&expected.view(), actual, &rule) };
+            return match checkpoint.at_least {
+                Some(part) => Checked { outcome: checked.outcome.at_least(part), ..checked },
+                None => checked,
+            };
+        }
+        if !checkpoint.needs_golden() {
+            return compare::examine(&actual.view(), &rule).into();
+        }
+        let Some(fixtures) = self.fixtures.clone() else {
+            return Checked::failed(Class::Missing, "the spec has no fixtures".to_owned());
+        };
+        let golden = match fixtures.golden(&hit_name(&checkpoint.name, hit)) {
+            Ok(golden) => golden,
+            Err(error) => return Checked::failed(error.class(), error_chain(&error)),
+        };
+        rule.floor = golden.floor;
+        let cast;
+        let mut expected = match in_port_layout(golden.tensor.view(), checkpoint) {
+            Ok(expected) => expected,
+            Err(problem) => return Checked::failed(Class::Spec, problem),
+        };
+        if let Some(dtype) = checkpoint.cast {
+            match tensor::cast(&expected, dtype) {
+                Ok(tensor) => cast = tensor,
+                Err(error) => return Checked::failed(Class::Spec, format!("`cast`: {error}")),
+            }
+            expected = cast.view();
+        }
+        if let Some(declared) = checkpoint.dtype.filter(|&declared| declared != expected.dtype()) {
+            let problem = format!("the spec declares {declared}, but the golden is {}", expected.dtype());
+            return Checked::failed(Class::Spec, problem);
+        }
+        let checked = Checked::of(&expected, actual, &rule);
+        let diagnosis = match checked.outcome.class {
+            Some(Class::Shape | Class::Finite | Class::Value) if self.diagnoses > 0 && checkpoint.gated => {
+                self.diagnoses -= 1;
+                diagnose(&FailingCheckpoint {
+                    name: &hit_name(&checkpoint.name, hit),
+                    stage: checkpoint.stage,
+                    expected: expected.clone(),
+                    actual: actual.view(),
+                    rule: &rule,
+                    known: &Neighbours::new(&self.spec, &fixtures, golden.sequence),
+                    budget: &self.budget.share(),
+                })
+            }
+            _ => Diagnosis::default(),
+        };
+        let picture = draw(checkpoint, &expected, actual);
+        let inject = self.inject.takes(&self.spec, &checkpoint.name);
+        Checked {
+            injected: inject.then(|| from_host(&expected)),
+            sequence: Some(golden.sequence),
+            picture,
+            diagnosis,
+            ..checked
+        }
+    }
+
+    /// Compares the actual's shape with the declared shape. The first checkpoint with a named dim binds its length.
+    fn check_shape(&mut self, checkpoint: &Checkpoint, found: &[usize]) -> Result<(), String> {
+        let Some(declared) = &checkpoint.shape else { return Ok(()) };
+        let text = || {
+            let dims: Vec<String> = declared.iter().map(Dim::to_string).collect();
+            format!("the spec declares [{}], but the port produced {found:?}", dims.join(", "))
+        };
+        if declared.len() != found.len() {
+            return Err(text());
+        }
+        for (dim, &length) in declared.iter().zip(found) {
+            match dim {
+                Dim::Fixed(wanted) if *wanted == length => {}
+                Dim::Fixed(_) => return Err(text()),
+                Dim::Named(name) => {
+                    let (bound, place) =
+                        self.dims.entry(name.clone()).or_insert_with(|| (length, checkpoint.name.clone()));
+                    if *bound != length {
+                        return Err(format!("{}, and `{name}` was {bound} at `{place}`", text()));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn reached_too_late(other: &str) -> String {
+    format!("it is compared with `{other}`, which the port had not reached")
+}
+
+/// Returns golden and actual as images, at a checkpoint with the stage `image`.
+fn draw(checkpoint: &Checkpoint, expected: &TensorView<'_>, actual: &Tensor) -> Option<Picture> {
+    let drawn = (checkpoint.stage == Some(Stage::Image))
+        .then(|| Picture::of(expected, &actual.view(), checkpoint.range))?;
+    drawn.map_err(|why| eprintln!("cannot draw image `{}`: {why}", checkpoint.name)).ok()
+}

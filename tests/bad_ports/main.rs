@@ -1,0 +1,54 @@
+//! Bad ports, in two suites.
+//!
+//! The catalogue of faults has the bundled ports with mistakes that people make: in the config, in the weights, in a call, or in
+//! what a tap holds. `faults.yaml` lists where each fault shows and which cause should be reported. `cargo xtask fault-bench` runs it.
+//!
+//! The suite in `misbehaving.rs` has one small port per way to misbehave. The end-to-end tests run it in projects of their own.
+//!
+//! `BAD_PORTS_MODE` selects what this binary is, and `BAD_PORTS_ROOT` the root of its project.
+
+mod at_tap;
+mod change;
+mod flow_match;
+mod flux;
+mod flux_text;
+mod gated_mlp;
+mod misbehaving;
+mod quantized;
+mod qwen3;
+mod qwen_image;
+
+use std::process::ExitCode;
+
+use mlx_parity::Suite;
+use mlx_parity_cli::Project;
+
+/// Each function registers the ports of one model.
+const MODELS: &[fn(Suite) -> Suite] = &[
+    flow_match::ports,
+    flux::ports,
+    flux_text::ports,
+    gated_mlp::ports,
+    quantized::ports,
+    qwen3::ports,
+    qwen_image::ports,
+];
+
+fn main() -> ExitCode {
+    let root = std::env::var_os("BAD_PORTS_ROOT").unwrap_or_else(|| "..".into());
+    let suite = || Suite::new(&root, "parity-specs", "fixtures");
+    // The commands of the project, without `setup`, which would build MLX in it.
+    let xtask = || Project::new(&root, "parity-specs", "fixtures").without_setup();
+    match std::env::var("BAD_PORTS_MODE").as_deref() {
+        Err(_) => MODELS.iter().fold(suite().fault_bench(), |suite, ports| ports(suite)).main(),
+        Ok("misbehaving") => misbehaving::ports(suite()).main(),
+        Ok("xtask") => xtask().main(),
+        Ok("xtask_with_faults") => {
+            xtask().fault_bench("tests/faults.yaml", "parity-tests", "bad_ports").main()
+        }
+        Ok(other) => {
+            eprintln!("BAD_PORTS_MODE is `{other}`, expected `misbehaving`, `xtask` or `xtask_with_faults`");
+            ExitCode::FAILURE
+        }
+    }
+}

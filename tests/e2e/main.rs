@@ -1,0 +1,33 @@
+//! The suite and its commands, end to end: the real binary `bad_ports` runs in projects of its own, and each test expects an exit
+//! code and what is printed. One module per subject.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on reports where")]
+
+mod causes;
+mod changed_inputs;
+mod copied_checkout;
+mod false_greens;
+mod fault_bench;
+mod fixtures;
+mod injection;
+mod interrupted_runs;
+mod kill_campaign;
+mod lint;
+mod listing;
+mod mlx_answers;
+mod mutation;
+mod new_port;
+mod nextest;
+mod nothing_tested;
+mod printed;
+mod processes;
+mod project;
+mod readme;
+mod reports;
+mod run_folders;
+mod settings;
+mod statistics;
+mod tap_changes;
+mod weights;
+mod workers;
+mod wrong_ports;

@@ -1,0 +1,93 @@
+//! What people read, to the letter: the suite and the commands on one green and several wrong ports.
+//!
+//! Measured numbers, paths and times differ between machines, so `#`, `<project>` and `<run>` stand for them.
+
+use crate::project::{Project, Ran, SPEC};
+
+/// The text without what differs between machines.
+fn masked(project: &Project, text: &str) -> String {
+    let root = project.path("").canonicalize().unwrap();
+    let text = text.replace(root.to_str().unwrap(), "<project>");
+    let text = text.replace(project.path("").to_str().unwrap().trim_end_matches('/'), "<project>");
+    let lines = text.lines().filter(|line| !line.starts_with("MLX ")).map(masked_line);
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Replaces runs' names and every number that was measured; columns lose their alignment.
+fn masked_line(line: &str) -> String {
+    let words = line.split(' ').filter(|word| !word.is_empty()).map(|word| {
+        let is_run = |part: &str| {
+            part.len() > 20 && part.starts_with("20") && part.contains('T') && part.contains("Z-")
+        };
+        let word = word
+            .split('/')
+            .map(|part| if is_run(part) { "<run>" } else { part })
+            .collect::<Vec<_>>()
+            .join("/");
+        let bare = word.trim_matches(|c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '.');
+        let is_multiple = bare.starts_with('x') || bare.ends_with('x');
+        let number = bare.trim_start_matches('x').trim_end_matches(['x', 's']);
+        let is_number =
+            number.starts_with(|c: char| c.is_ascii_digit() || c == '-') && number.parse::<f64>().is_ok();
+        // Small whole numbers are counts and indices, which are the same everywhere.
+        let is_count = !is_multiple && number.parse::<u8>().is_ok_and(|count| count < 100);
+        let is_measured = is_number && !is_count;
+        if is_measured { word.replace(bare, "#") } else { word }
+    });
+    let indent = line.len() - line.trim_start().len();
+    format!("{}{}", " ".repeat(indent.min(8)), words.collect::<Vec<_>>().join(" "))
+}
+
+fn command(project: &Project, arguments: &[&str]) -> String {
+    let ran = Ran::of(project.xtask(arguments).output().unwrap());
+    format!("exit code {}\n{}", ran.code.unwrap(), masked(project, &ran.text))
+}
+
+/// What the suite prints about one failing test.
+fn failing(port: &str, trial: &str) -> String {
+    let project = Project::with_port(port);
+    let text = project.run(&["--test-threads", "1"]).text;
+    let block = text.split(&format!("---- gated_mlp/block::{trial} ----\n")).nth(1).unwrap();
+    masked(&project, block.split("\n---- ").next().unwrap().split("\n\nfailures:").next().unwrap())
+}
+
+#[test]
+fn a_green_run() {
+    insta::assert_snapshot!("parity_green", command(&Project::with_port("right"), &["parity"]));
+}
+
+#[test]
+fn a_red_run_and_its_reports() {
+    let project = Project::with_port("scaled");
+    insta::assert_snapshot!("parity_red", command(&project, &["parity"]));
+    insta::assert_snapshot!("report_red", command(&project, &["report"]));
+    insta::assert_snapshot!("diagnose_red", command(&project, &["diagnose"]));
+    insta::assert_snapshot!("bisect_red", command(&project, &["bisect", "gated_mlp/block"]));
+}
+
+#[test]
+fn failing_tests() {
+    for (port, trial) in [
+        ("wrong_eps", "norm"),
+        ("shape", "gated"),
+        ("dtype", "gated"),
+        ("nan", "gated"),
+        ("twice", "gated"),
+        ("error", "out"),
+        ("abort", "out"),
+        ("weight_left", "weights"),
+        ("input_unused", "fixture"),
+    ] {
+        insta::assert_snapshot!(format!("failing_{port}"), failing(port, trial));
+    }
+}
+
+#[test]
+fn lists_and_lint() {
+    let project = Project::with_port("right");
+    insta::assert_snapshot!("list", command(&project, &["list"]));
+    insta::assert_snapshot!("weights", command(&project, &["weights", "gated_mlp/block"]));
+    project.edit(SPEC, "policy: fp32", "polcy: fp32");
+    insta::assert_snapshot!("lint_broken", command(&project, &["lint"]));
+    insta::assert_snapshot!("parity_broken", command(&project, &["parity"]));
+}

@@ -1,0 +1,26 @@
+//! Waiting for processes, and signals to them.
+
+use std::process::Command;
+use std::time::Duration;
+
+/// Waits until `happens` returns true; fails the test after 30 seconds.
+#[track_caller]
+pub(crate) fn until(happens: impl Fn() -> bool) {
+    let happened = (0..600).any(|_| {
+        std::thread::sleep(Duration::from_millis(50));
+        happens()
+    });
+    assert!(happened, "waited for 30 s");
+}
+
+/// Sends a signal such as `-KILL` to a process, or to a process group with a minus before its number.
+pub(crate) fn signal(signal: &str, process: &str) {
+    assert!(Command::new("kill").args([signal, "--", process]).status().unwrap().success());
+}
+
+/// Whether the process exists and is not a zombie.
+pub(crate) fn is_alive(process: &str) -> bool {
+    let output = Command::new("ps").args(["-o", "stat=", "-p", process]).output().unwrap();
+    let state = String::from_utf8(output.stdout).unwrap();
+    !state.trim().is_empty() && !state.trim().starts_with('Z')
+}

@@ -1,0 +1,155 @@
+//! The samples of the README are what the programs print.
+//!
+//! A sample is a `text` block after the `sh` block with its command. `…` stands for left-out lines or for the rest of a
+//! line. Measured numbers may differ a little between processors; everything else must be the same.
+
+use std::fs;
+use std::process::Output;
+
+use crate::project::{Project, Ran, SPEC, repository};
+
+/// The sample that follows the command, without the indentation of a list.
+pub(crate) fn sample(command: &str) -> Vec<String> {
+    let readme = fs::read_to_string(repository().join("README.md")).unwrap();
+    let lines: Vec<&str> = readme.lines().map(str::trim_end).collect();
+    let at = lines.iter().position(|line| line.trim_start() == command);
+    assert!(at.is_some(), "the README has no line `{command}`");
+    let at = at.unwrap();
+    let start = at + 1 + lines[at..].iter().position(|line| line.trim_start() == "```text").unwrap();
+    let indent = lines[start - 1].len() - lines[start - 1].trim_start().len();
+    let block = lines[start..].iter().take_while(|line| line.trim_start() != "```");
+    block.map(|line| line.get(indent..).unwrap_or_default().to_owned()).collect()
+}
+
+/// Expects every line of the sample in what was printed, in this order and, unless a `…` stands between them, one right
+/// after the other.
+#[track_caller]
+pub(crate) fn check_sample(command: &str, printed: &str) {
+    let printed: Vec<&str> = printed.lines().map(str::trim_end).collect();
+    let (mut next, mut gap) = (0, true);
+    for line in sample(command).iter().filter(|line| !line.is_empty()) {
+        if line.trim() == "…" {
+            gap = true;
+            continue;
+        }
+        let mut rest = printed.iter().enumerate().skip(next).filter(|(_, found)| !found.is_empty());
+        let found = match gap {
+            true => rest.find(|(_, found)| is_alike(line, found)),
+            false => rest.next().filter(|(_, found)| is_alike(line, found)),
+        };
+        assert!(
+            found.is_some(),
+            "the README's sample of `{command}` has\n{line}\nbut this is printed:\n{}",
+            printed.join("\n")
+        );
+        let (at, _) = found.unwrap();
+        (next, gap) = (at + 1, false);
+    }
+}
+
+/// Whether a printed line is the one of the sample: word by word, numbers within a fifth.
+fn is_alike(sample: &str, printed: &str) -> bool {
+    let (sample, open) = match sample.split_once('…') {
+        // A path on another machine begins otherwise; the words around it decide.
+        Some((start, end)) if !end.is_empty() => {
+            return is_start(start, printed)
+                && is_alike_words(end, &printed[printed.len() - end.len().min(printed.len())..]);
+        }
+        Some((start, _)) => (start, true),
+        None => (sample, false),
+    };
+    if open { is_start(sample, printed) } else { is_alike_words(sample, printed) }
+}
+
+fn is_start(start: &str, printed: &str) -> bool {
+    let words: Vec<&str> = start.split_whitespace().collect();
+    let printed: Vec<&str> = printed.split_whitespace().take(words.len()).collect();
+    is_alike_words(start, &printed.join(" "))
+}
+
+fn is_alike_words(sample: &str, printed: &str) -> bool {
+    let (sample, printed): (Vec<&str>, Vec<&str>) =
+        (sample.split_whitespace().collect(), printed.split_whitespace().collect());
+    sample.len() == printed.len() && sample.iter().zip(&printed).all(|(a, b)| a == b || is_near(a, b))
+}
+
+fn is_near(a: &str, b: &str) -> bool {
+    let number = |word: &str| {
+        let word = word.trim_matches(|c: char| !c.is_ascii_digit() && c != '-' && c != '.');
+        word.parse::<f64>().ok()
+    };
+    let underlines = |word: &str| word.starts_with('^') && word.trim_matches('^').is_empty();
+    match (number(a), number(b)) {
+        // How far a line is underlined depends on the path of the project.
+        _ if underlines(a) && underlines(b) => true,
+        (Some(a), Some(b)) => (a - b).abs() <= 0.2 * a.abs().max(b.abs()),
+        _ => false,
+    }
+}
+
+fn ran(output: Output) -> String {
+    Ran::of(output).text
+}
+
+/// The part of a report that is about the one spec.
+fn ladder_of<'a>(text: &'a str, id: &str) -> &'a str {
+    text.split_once(&format!("{id}  ")).map_or(text, |(_, rest)| rest)
+}
+
+#[test]
+fn the_green_ladder_is_printed() {
+    let project = Project::with_port("right");
+    let text = ran(project.xtask(&["parity"]).output().unwrap());
+    let printed = format!("gated_mlp/block  {}", ladder_of(&text, "gated_mlp/block"));
+    let shown: Vec<String> = sample("cargo xtask parity");
+    // The counts at the end are those of all bundled specs.
+    let ladder = shown.iter().take_while(|line| !line.is_empty()).count();
+    assert!(ladder > 5);
+    for line in &shown[..ladder] {
+        assert!(printed.lines().any(|found| is_alike(line, found)), "{line}\n{printed}");
+    }
+}
+
+#[test]
+fn the_red_test_is_printed() {
+    let project = Project::with_port("wrong_eps");
+    let text = project.run(&[]).text.replace("--test bad_ports", "--test parity");
+    // The misbehaving port is the bundled one with another eps, whose tap is in its own file.
+    for line in sample("cargo test --test parity").iter().filter(|line| !line.is_empty()) {
+        assert!(text.lines().any(|found| is_alike(line, found)), "{line}\n{text}");
+    }
+}
+
+#[test]
+fn the_loose_gate_is_printed() {
+    let project = Project::with_port("right");
+    loosen(&project, "rtol: 1e-3, atol: 1e-3");
+    project.run(&[]).is_green();
+    check_sample("cargo xtask lint", &ran(project.xtask(&["lint"]).output().unwrap()));
+}
+
+#[test]
+fn the_mutations_are_printed() {
+    let project = Project::with_port("right");
+    loosen(&project, "rtol: 0.02, atol: 1e-3");
+    let text = ran(project.xtask(&["mutate", "gated_mlp/block"]).output().unwrap());
+    check_sample("cargo xtask mutate gated_mlp/block", &text);
+}
+
+/// Gives the checkpoint `out` this gate.
+fn loosen(project: &Project, gate: &str) {
+    let text = fs::read_to_string(project.path(SPEC)).unwrap();
+    let line = text.lines().find(|line| line.contains("name: out,")).unwrap();
+    let start = line.split_once(", policy: ").map(|(start, _)| start).unwrap();
+    project.edit(SPEC, line, &format!("{start}, {gate}, why: …}}"));
+}
+
+#[test]
+fn numbers_may_differ_a_little_and_words_may_not() {
+    assert!(is_alike("  ok        norm         18.4 %     1.47x", "  ok   norm   18.2 %     1.50x"));
+    assert!(!is_alike("  ok        norm         18.4 %", "  ok   norm   28.2 %"));
+    assert!(!is_alike("  ok        norm", "  value     norm"));
+    assert!(is_alike("  actual   …/block/actual/norm.npy", "  actual   target/runs/1/block/actual/norm.npy"));
+    assert!(!is_alike("  actual   …/block/actual/norm.npy", "  actual   target/runs/1/block/actual/out.npy"));
+    assert!(is_alike("MLX 0.32.2 on cpu, …", "MLX 0.32.2 on cpu, linux x86_64, AMD"));
+}

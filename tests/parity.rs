@@ -1,0 +1,33 @@
+//! The parity suite: every spec in `parity-specs/` against its port.
+
+use std::process::ExitCode;
+
+use mlx_parity::Suite;
+
+/// One file per model, which says how its ports are run.
+#[path = "parity"]
+mod models {
+    pub(super) mod flow_match;
+    pub(super) mod flux;
+    pub(super) mod flux_text;
+    pub(super) mod gated_mlp;
+    pub(super) mod quantized;
+    pub(super) mod qwen3;
+    pub(super) mod qwen_image;
+}
+
+/// Each function registers the ports of one model.
+const MODELS: &[fn(Suite) -> Suite] = &[
+    models::flow_match::ports,
+    models::flux::ports,
+    models::flux_text::ports,
+    models::gated_mlp::ports,
+    models::quantized::ports,
+    models::qwen3::ports,
+    models::qwen_image::ports,
+];
+
+fn main() -> ExitCode {
+    let suite = Suite::new("..", "parity-specs", "fixtures");
+    MODELS.iter().fold(suite, |suite, ports| ports(suite)).main()
+}

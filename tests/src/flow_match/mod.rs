@@ -1,7 +1,0 @@
-//! Sampling for flow-matching models: a schedule of noise levels, and the steps down it.
-
-mod config;
-mod euler;
-
-pub use config::{Config, TimeShift};
-pub use euler::{Schedule, Scheduler};
