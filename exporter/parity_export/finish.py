@@ -54,7 +54,7 @@ def look(recorder: Recorder) -> None:
     look_at_hits(lint, recorder.taps, recorder.expected_hits, expected.goldens)
     for name, value in goldens.items():
         if value.dtype not in STORED:
-            lint.add("dtype", name, f"golden `{name}` is {value.dtype}, fixtures hold {', '.join(STORED)}")
+            lint.add("dtype", name, f"golden `{name}` is {value.dtype}, but fixtures hold {', '.join(STORED)}")
     for name, dtype in expected.goldens.items():
         if name not in goldens:
             lint.add("missing", name, f"the spec declares golden `{name}`, but the reference does not record it")

@@ -36,7 +36,7 @@ KINDS = {
 
 @dataclass
 class Finding:
-    """One fault of a set. `accepted` is the reason the script gives for keeping it."""
+    """One finding about a set. `accepted` is the reason the script gives for keeping it."""
 
     kind: str
     name: str
@@ -92,7 +92,9 @@ class Lint:
         """Adds a finding per acceptance that matched nothing."""
         for acceptance in self.accepted:
             if not acceptance.used:
-                message = f"the script accepts `{acceptance.kind}` for `{acceptance.rule.pattern}`, which was not found"
+                message = (
+                    f"the script accepts `{acceptance.kind}` for `{acceptance.rule.pattern}`, but nothing was found"
+                )
                 self.findings.append(Finding("unneeded", acceptance.rule.pattern, message))
 
     @property
@@ -139,11 +141,11 @@ def look_at_hits(
             lint.add(
                 "hits",
                 rule.pattern,
-                f"`{rule.pattern}` was never reached, `rec.hits` declares {count}{near(rule.pattern, hits)}",
+                f"`{rule.pattern}` was never reached, but `rec.hits` declares {count}{near(rule.pattern, hits)}",
             )
         for name, hit in met.items():
             if hit != count:
-                lint.add("hits", name, f"`{name}` was reached {hit} times, `rec.hits` declares {count}")
+                lint.add("hits", name, f"`{name}` was reached {hit} times, but `rec.hits` declares {count}")
     for name, hit in hits.items():
         is_declared = any(rule.fits.fullmatch(name) for rule, _ in declared) or f"{name}@{hit - 1}" in known
         if hit > 1 and not is_declared:

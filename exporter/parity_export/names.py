@@ -35,7 +35,7 @@ def check_name(name: str, what: str) -> None:
 
 
 def near(name: str, known: Iterable[str], limit: int = 4) -> str:
-    """Returns `; near names: …` with those of `known` that resemble the name, or an empty text."""
+    """Returns `; similar names: …` with those of `known` that resemble the name, or an empty text."""
     known = list(dict.fromkeys(known))
     # Wildcards would lower the similarity, and the last part of a dotted name identifies it best.
     plain = re.sub(r"\*+\.?", "", name).strip(".")
@@ -50,7 +50,7 @@ def near(name: str, known: Iterable[str], limit: int = 4) -> str:
             return ""
         shown = ", ".join(f"`{other}`" for other in known[:limit])
         return f"; known names ({len(known)}): {shown}{' …' if len(known) > limit else ''}"
-    return "; near names: " + ", ".join(f"`{other}`" for other in found)
+    return "; similar names: " + ", ".join(f"`{other}`" for other in found)
 
 
 def matcher(pattern: str) -> re.Pattern[str]:

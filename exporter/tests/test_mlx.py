@@ -118,11 +118,13 @@ def test_functions_are_seen_inside_their_module(export: Any) -> None:
 
 
 def test_near_names_are_offered_for_a_name_that_matches_nothing(export: Any) -> None:
-    with pytest.raises(LookupError, match=r"no module matches `blocks\.\*\.atn\.q`; near names: `blocks\.\d\.attn\.q`"):
+    with pytest.raises(
+        LookupError, match=r"no module matches `blocks\.\*\.atn\.q`; similar names: `blocks\.\d\.attn\.q`"
+    ):
         export(lambda rec: reference(rec, names=["blocks.*.atn.q"]), script=__file__)
     made = export(lambda rec: reference(rec, names=["**.softmx", "**.q"], ops=True), script=__file__)
     (finding,) = [finding for finding in made.report["findings"] if finding["kind"] == "never-called"]
-    assert "no point matches `**.softmx`; near names: `blocks.0.attn.softmax`" in finding["message"]
+    assert "no point matches `**.softmx`; similar names: `blocks.0.attn.softmax`" in finding["message"]
 
 
 def test_operations_that_mlx_cannot_do_in_float64_take_the_floor_away(export: Any) -> None:

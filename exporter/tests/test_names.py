@@ -66,7 +66,7 @@ def test_wildcards_that_do_not_match_up_are_an_error() -> None:
 
 def test_near_names_are_offered() -> None:
     known = ["encoder.block.0.attn.q", "encoder.block.0.norm", "head"]
-    assert near("encoder.block.0.atn.q", known).startswith("; near names: `encoder.block.0.attn.q`")
+    assert near("encoder.block.0.atn.q", known).startswith("; similar names: `encoder.block.0.attn.q`")
     assert "`encoder.block.0.norm`" in near("**.nrom", known)
     assert near("zzz", known) == "; known names (3): `encoder.block.0.attn.q`, `encoder.block.0.norm`, `head`"
     assert near("x", []) == ""

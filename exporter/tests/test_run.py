@@ -85,7 +85,7 @@ def test_a_set_whose_bytes_do_not_match_its_manifest_is_not_reused(export: Any, 
 def test_parameters_come_from_the_spec_and_are_checked(export: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert bound_params(mlp, {"tokens": 2}) == {"dim": 16, "tokens": 2, "eps": 1e-6}
     with pytest.raises(
-        TypeError, match="`params` has `token`, which the reference does not take; near names: `tokens`"
+        TypeError, match="`params` has `token`, which the reference does not take; similar names: `tokens`"
     ):
         bound_params(mlp, {"token": 2})
     with pytest.raises(TypeError, match="the reference takes `dim`, which has no default and is not in `params`"):

@@ -208,7 +208,9 @@ def test_functions_of_the_source_are_points(export: Any) -> None:
     before = helper
     assert list(export(helped).goldens) == ["exp", "shifted"]
     assert helper is before
-    with pytest.raises(LookupError, match=r"`torch\.nn\.functional` has no function `sofmax`; near names: `softmax`"):
+    with pytest.raises(
+        LookupError, match=r"`torch\.nn\.functional` has no function `sofmax`; similar names: `softmax`"
+    ):
         export(lambda rec: rec.hook(Helped(), functions=["torch.nn.functional:sofmax"]), script=__file__)
 
 

@@ -17,7 +17,12 @@ fn one_sentence_stands_at_the_top_of_every_failing_test_and_of_the_ladder() {
     let ran = project.run(&[]);
     let eps =
         "its output is the RMS norm of `x` with eps 1e-5, where the golden has 1e-6 (reversing this removes ";
-    ran.is_red(&[&first("norm", "ports/gated_mlp.rs"), eps, "look at  eps of the config", "culprit: `norm`"]);
+    ran.is_red(&[
+        &first("norm", "ports/gated_mlp.rs"),
+        eps,
+        "look at  eps of the config",
+        "first faulty stage: `norm`",
+    ]);
     // Each of the three red checkpoints names the first faulty stage, and so does the ladder.
     assert_eq!(ran.text.matches(&first("norm", "ports/gated_mlp.rs")).count(), 4, "{}", ran.text);
     let text = ran.text.split("---- gated_mlp/block::gated ----").nth(1).unwrap();
@@ -66,7 +71,10 @@ fn diagnose_shows_the_newest_run_and_lists_every_kind() {
     };
     let found = diagnose(&[]);
     assert_eq!(found.code, Some(1), "{}", found.text);
-    found.prints(&["gated_mlp/block  culprit: `norm`", "cause    it is the RMS norm of `x` with eps 1e-5"]);
+    found.prints(&[
+        "gated_mlp/block  first faulty stage: `norm`",
+        "cause    its output is the RMS norm of `x` with eps 1e-5",
+    ]);
     assert_eq!(diagnose(&["gated_mlp/block"]).text, found.text);
     let unknown = diagnose(&["gated_mlp/blok"]);
     assert_eq!(unknown.code, Some(1));
@@ -153,11 +161,11 @@ fn a_run_that_is_not_there_is_reported() {
 fn a_failed_audit_or_a_random_draw_is_named_first() {
     let ran = Project::with_port("gate_not_loaded").run(&[]);
     let sentence =
-        "see gated_mlp/block::weights first, the weight audit failed; the first faulty stage is `gated`";
+        "see gated_mlp/block::weights first: the weight audit failed; the first faulty stage is `gated`";
     ran.is_red(&[&format!("  cause    {sentence}"), "1 never used"]);
     let ran = Project::with_port("draws_noise").run(&[]);
     let sentence =
-        "see gated_mlp/block::fixture first, the port drew random numbers; the first faulty stage is `out`";
+        "see gated_mlp/block::fixture first: the port drew random numbers; the first faulty stage is `out`";
     ran.is_red(&[&format!("  cause    {sentence}"), "gated_mlp/block::fixture: random numbers were drawn"]);
 }
 

@@ -99,8 +99,8 @@ fn every_fault_is_caught_and_placed() {
 const EPS: &str = "{fault: eps, culprit: norm, class: value, cause: none, or: [norm_eps, token_factor]}";
 
 #[rstest]
-#[case::place("eps, culprit: gated, class: value", 1, 0, "culprit norm (value)")]
-#[case::class("eps, culprit: norm, class: shape", 1, 0, "culprit norm (value)")]
+#[case::place("eps, culprit: gated, class: value", 1, 0, "first faulty stage norm (value)")]
+#[case::class("eps, culprit: norm, class: shape", 1, 0, "first faulty stage norm (value)")]
 #[case::first("eps, culprit: norm, first: out, class: value", 1, 0, "first red norm (value), expected out")]
 #[case::no_fault("nothing, culprit: out, class: value", 0, 0, "missed   nothing")]
 fn an_expectation_that_does_not_hold_is_reported(
@@ -120,7 +120,7 @@ fn a_cause_that_is_not_found_is_reported() {
     let ran = Bench::with_row("{fault: eps, culprit: norm, class: value, cause: sign}").run(&["--missed"]);
     assert_eq!(ran.code, Some(1), "{}", ran.text);
     assert!(score(&ran).starts_with("caught 1/1, placed 1/1, cause 0/1, "), "{}", ran.text);
-    ran.prints(&["cause is 0, expected at least 1", "norm (value)  sign"]);
+    ran.prints(&["cause is 0, expected at least 1", "norm (value)        sign"]);
 }
 
 #[test]

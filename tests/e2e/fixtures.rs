@@ -72,5 +72,5 @@ fn what_is_not_gated_is_measured_and_counted_apart() {
 fn two_weights_under_one_name_are_refused() {
     let project = Project::with_port("right");
     project.edit(SPEC, "{file: weights.safetensors}", "{file: weights.safetensors, rename: {up: gate}}");
-    project.run(&[]).is_red(&["`gate.weight` and `up.weight` would both be the weight `gate.weight`"]);
+    project.run(&[]).is_red(&["turns both `gate.weight` and `up.weight` into the weight `gate.weight`"]);
 }

@@ -22,7 +22,7 @@ fn bisect(project: &Project, code: i32, words: &[&str]) {
 fn on_golden_inputs_only_the_culprit_is_red() {
     let ran = localised(&Project::with_port("scaled"));
     ran.is_red(&[
-        "culprit: `gated` is the first stage that is wrong on golden inputs: value differs",
+        "first faulty stage: `gated` is wrong on golden inputs: value differs",
         "between  `norm` (tests/bad_ports/misbehaving.rs:",
         "INJECTED: every stage received golden inputs",
         "0 not gated, INJECTED",
@@ -40,7 +40,7 @@ fn a_right_port_is_right_on_golden_inputs() {
 #[test]
 fn a_wrong_eps_is_placed_at_the_norm() {
     let ran = localised(&Project::with_port("wrong_eps"));
-    ran.is_red(&["culprit: `norm`", "between  the inputs and `norm`"]);
+    ran.is_red(&["first faulty stage: `norm`", "between  the inputs and `norm`"]);
     assert_eq!(ran.ended("FAILED"), ["norm"]);
 }
 
@@ -70,7 +70,12 @@ fn single_goldens_are_injected_by_name() {
 
 #[test]
 fn bisect_names_the_culprit_and_what_lies_before_it() {
-    let words = ["free-running", "on golden inputs", "culprit: `gated`", "no tap lies between them"];
+    let words = [
+        "first pass",
+        "second pass, on golden inputs",
+        "first faulty stage: `gated`",
+        "no tap lies between them",
+    ];
     bisect(&Project::with_port("scaled"), 1, &words);
 }
 
@@ -93,17 +98,24 @@ fn a_checkpoint_of_a_higher_level_narrows_it_down() {
     bisect(
         &project,
         1,
-        &["culprit: `out`", "the spec declares `gated` there at level 1: PARITY_LEVEL=1 cargo xtask bisect"],
+        &[
+            "first faulty stage: `out`",
+            "the spec declares `gated` there at level 1: PARITY_LEVEL=1 cargo xtask bisect",
+        ],
     );
     let inner = Ran::of(project.xtask(&["bisect", BLOCK]).env("PARITY_LEVEL", "1").output().unwrap());
-    inner.prints(&["culprit: `gated`"]);
+    inner.prints(&["first faulty stage: `gated`"]);
 }
 
 #[test]
 fn a_tap_that_nobody_declares_is_offered() {
     let project = Project::with_port("scaled");
     project.declare("");
-    bisect(&project, 1, &["culprit: `out`", "the port taps `gated` there: export goldens for them"]);
+    bisect(
+        &project,
+        1,
+        &["first faulty stage: `out`", "the port taps `gated` there: export goldens for them"],
+    );
 }
 
 #[test]

@@ -41,5 +41,5 @@ fn a_run_on_golden_inputs_does_not_count_for_gates() {
     Ran::of(project.command(&[]).env("PARITY_LOCALISE", "1").output().unwrap()).is_green();
     let ran = lint(&project);
     ran.is_green();
-    ran.prints(&["reached no checkpoint as the specs declare it now"]);
+    ran.prints(&["has no checkpoint that matches the current specs"]);
 }

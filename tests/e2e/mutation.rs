@@ -117,7 +117,7 @@ fn only_the_command_makes_mutations() {
     for ci in ["true", "false"] {
         let output = project.command(&[]).env("PARITY_MUTATE", BLOCK).env("CI", ci).output().unwrap();
         Ran::of(output)
-            .is_red(&["PARITY_MUTATE is `gated_mlp/block`, expected it not to be set", "parity mutate"]);
+            .is_red(&["PARITY_MUTATE is `gated_mlp/block`, expected it to be unset", "parity mutate"]);
     }
     assert_eq!(project.forwards(), 0);
     let output = project.xtask(&["mutate", BLOCK]).env("CI", "true").output().unwrap();

@@ -32,7 +32,7 @@ fn a_name_used_again_is_a_new_run_for_report_too() {
     project.run(&["::norm"]).is_green();
     assert_ne!(latest(&project), "ci");
     named(&project, "ci", &["gated_mlp/block::", "--skip", "::stats"]).is_green();
-    assert_eq!(latest(&project), "ci", "the newest run is the one that `report` tells of");
+    assert_eq!(latest(&project), "ci", "`report` shows the newest run");
     let ran = project.report(&[]);
     assert_eq!(ran.code, Some(1), "{}", ran.text);
     ran.prints(&["gated_mlp/twin  was not run", "1 spec not run"]);

@@ -228,7 +228,7 @@ fn shapes_that_no_packing_of_mlx_has_are_red() {
     let mut weights = quantized();
     weights[0] = Weight::words("q.weight", &[8, 7], 0);
     quantized_project(&weights, "").run(&[]).is_red(&[
-        "PACKING  q.weight: rows of 7 words with 1 group allow nothing that MLX has",
+        "PACKING  q.weight: rows of 7 words with 1 group allow no packing that MLX has",
         "SHAPE    module parameter `q.inner.weight` has shape [8, 8], but the weight has [8, 7]",
     ]);
 }

@@ -51,9 +51,9 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
     let local = free.on_golden_inputs();
     let found = free.localisation().cloned().unwrap_or(Localisation::Right);
     let colour = true;
-    println!("free-running\n{}", ladder(&free, colour));
+    println!("first pass\n{}", ladder(&free, colour));
     if free.local.is_some() {
-        println!("on golden inputs\n{}", ladder(local, colour));
+        println!("second pass, on golden inputs\n{}", ladder(local, colour));
     }
     print!("{}", conclusion(&found, &free, local));
     Ok(if free.is_red() || found != Localisation::Right { ExitCode::FAILURE } else { ExitCode::SUCCESS })

@@ -26,7 +26,7 @@ impl crate::error::CommandError for CargoError {
 pub(crate) fn cargo(folder: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(folder);
-    // `cargo run` set these for this process. Passed on, they would make build scripts see other values and rebuild.
+    // `cargo run` set these for this process. If they were passed on, build scripts would see other values and rebuild.
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {

@@ -16,7 +16,7 @@ use mlx_parity_core::text::error_chain;
 use mlx_parity_core::text::printable::{indented, paint, set_colours};
 use mlx_parity_core::text::program::{PARITY, XTASK, set_program, with_program};
 
-// Help, and what `CliError::next` advises, name `cargo xtask`. Printing replaces that by the program that runs.
+// Help and the advice of `CliError::next` name `cargo xtask`. Printing replaces it with the program that runs.
 #[derive(Debug, Parser)]
 #[command(
     about = "Proves that an mlx-rs port computes what its reference computes",
@@ -57,7 +57,7 @@ enum Command {
     Bisect(bisect::Arguments),
     /// Show the first faulty stage of each red spec and its cause, or list the kinds of causes and facts
     Diagnose(diagnose::Arguments),
-    /// Run ports with known faults, and count how many faults are caught, located and explained
+    /// Run ports with known faults, and count how many are caught, placed and explained
     FaultBench(fault_bench::Arguments),
     /// Change tensors at a spec's taps, one at a time, and show which checkpoints notice
     Mutate(mutate::Arguments),
@@ -65,7 +65,7 @@ enum Command {
     Diff(diff::Arguments),
     /// Run references and replace the fixtures that are missing, stale or broken
     RegenerateFixtures(regenerate::Arguments),
-    /// Check this machine and checkout, and print how to correct what is wrong
+    /// Check this machine and checkout, and print how to fix problems
     Doctor(doctor::Arguments),
     /// Write a spec, its reference script and its port from a template, to be filled in
     NewSpec(new_spec::Arguments),

@@ -2,13 +2,13 @@
 
 use std::error::Error;
 
-/// The error of a command. Its message says what happened.
+/// The error of a command. Its message states what happened.
 pub(crate) trait CommandError: Error + 'static {
-    /// What to do about it, where that is known.
+    /// What to do about the error, if that is known.
     fn next(&self) -> Option<String>;
 }
 
-/// Any error of any command. Commands know it; it knows none of them.
+/// Any error of any command, without its type.
 #[derive(Debug)]
 pub(crate) struct CliError(Box<dyn CommandError>);
 
@@ -18,7 +18,7 @@ impl CliError {
         &*self.0
     }
 
-    /// What to do about it, where that is known.
+    /// What to do about the error, if that is known.
     pub(crate) fn next(&self) -> Option<String> {
         self.0.next()
     }

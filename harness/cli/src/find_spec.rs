@@ -8,7 +8,7 @@ use mlx_parity_core::spec::{Spec, SpecError, Specs};
 use mlx_parity_core::text::program::program;
 use mlx_parity_core::text::suggest::did_you_mean;
 
-/// Why there is no such spec.
+/// Why the spec was not found.
 #[derive(Debug, Error)]
 pub(crate) enum FindSpecError {
     #[error("spec `{id}` does not exist{near}")]

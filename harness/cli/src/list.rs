@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     filter: Option<String>,
 }
 
-/// Writes the list to stdout, and to stderr what is wrong and the list does not show.
+/// Writes the list to stdout, and errors that the list does not show to stderr.
 pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, CliError> {
     let mut specs = Specs::load(&project.spec_root());
     let none = specs.specs.is_empty() && specs.broken.is_empty();

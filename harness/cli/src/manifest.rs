@@ -16,7 +16,7 @@ use mlx_parity_core::files::regular::{TEXT, read_text};
 pub(crate) enum ManifestError {
     #[error("`{}` is not in a Cargo project: neither this folder nor one above it has a `Cargo.toml`", folder.display())]
     NoCargoProject { folder: PathBuf },
-    #[error("cannot find out the current folder")]
+    #[error("cannot determine the current folder")]
     CurrentFolder { source: io::Error },
     #[error("cannot start Cargo to find the workspace of `{}`", manifest.display())]
     Start { manifest: PathBuf, source: io::Error },
@@ -26,15 +26,15 @@ pub(crate) enum ManifestError {
     NotUtf8 { manifest: PathBuf, source: FromUtf8Error },
     #[error("cannot read `{}`", manifest.display())]
     Read { manifest: PathBuf, source: io::Error },
-    #[error("`{}` has settings that cannot be used", manifest.display())]
+    #[error("`{}` has invalid settings", manifest.display())]
     Settings { manifest: PathBuf, source: Box<toml::de::Error> },
     #[error(
-        "`{}` has both `[workspace.metadata.parity]` and `[package.metadata.parity]`, where one is allowed",
+        "`{}` has both `[workspace.metadata.parity]` and `[package.metadata.parity]`, but only one is allowed",
         manifest.display()
     )]
     TwoTables { manifest: PathBuf },
     #[error(
-        "`{}` has `[package.metadata.parity]`, but its workspace is `{}`, where the settings must be",
+        "`{}` has `[package.metadata.parity]`, but settings must be in the workspace's manifest `{}`",
         member.display(),
         manifest.display()
     )]

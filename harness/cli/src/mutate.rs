@@ -31,7 +31,7 @@ use mlx_parity_core::text::program::suite_command;
     cargo xtask mutate gated_mlp/block --at-least 90      Fail below 90 percent\n\n\
     Mutations: exchange two axes, multiply by 1.01, subtract the mean of each channel, move by one\n\
     element, round to bfloat16, set one channel to zero, exchange halves. Integers are only moved.\n\
-    A mutation that leaves a tensor unchanged does not count. The port must be green without any.\n\n\
+    A mutation that leaves a tensor unchanged does not count. The unmutated port must be green.\n\n\
     Exits with 1 when it cannot run or the score is below --at-least, else with 0.")]
 pub(crate) struct Arguments {
     /// Spec, as `model/component`

@@ -26,7 +26,7 @@ use mlx_parity_core::text::printable::clean;
     cargo xtask parity gated_mlp          the trials with `gated_mlp` in their names\n  \
     PARITY_LEVEL=2 cargo xtask parity     the inner checkpoints too")]
 pub(crate) struct Arguments {
-    /// Run only the trials that have this in their names
+    /// Run only the trials whose names contain this text
     filter: Option<String>,
     /// Build and run with optimisation
     #[arg(long)]

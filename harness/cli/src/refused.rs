@@ -1,4 +1,4 @@
-//! What makes every command stop before it does anything: a setting that it cannot follow.
+//! Invalid settings, which stop every command before it does anything.
 
 use thiserror::Error;
 

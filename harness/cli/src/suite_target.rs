@@ -15,7 +15,7 @@ use mlx_parity_core::files::regular::{TEXT, read_text};
 pub(crate) enum SuiteTargetError {
     #[error("cannot start Cargo to look for the test target `{target}`")]
     Start { target: String, source: io::Error },
-    #[error("Cargo cannot list the packages, to look for the test target `{target}`: {output}")]
+    #[error("Cargo cannot list the packages, so it cannot find the test target `{target}`: {output}")]
     Metadata { target: String, output: String },
     #[error("no package of the workspace has a test target `{target}`, so no checkpoint is ever checked")]
     NoTarget { target: String },
@@ -29,7 +29,7 @@ pub(crate) enum SuiteTargetError {
         manifest.display()
     )]
     Harness { target: String, manifest: PathBuf, is_listed: bool },
-    #[error("test target `{target}` of `{}` has `test = false`, so `cargo test` leaves it out", manifest.display())]
+    #[error("test target `{target}` of `{}` has `test = false`, so `cargo test` skips it", manifest.display())]
     LeftOut { target: String, manifest: PathBuf },
 }
 

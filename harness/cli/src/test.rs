@@ -11,7 +11,7 @@ use super::{CliError, Project, python, say, setup};
     cargo xtask test -- --list          Pass `--list` to the test binaries\n\n\
     Exits with 1 when a test fails.")]
 pub(crate) struct Arguments {
-    /// Arguments for the test binaries; with any, the exporter's tests are left out
+    /// Arguments for the test binaries; if any, the exporter's tests are skipped
     #[arg(last = true, value_name = "ARGUMENTS")]
     cargo: Vec<String>,
 }

@@ -22,7 +22,7 @@ use mlx_parity_core::weights::{WeightIndex, WeightIndexError};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
-    cargo xtask weights gated_mlp/block          Show every weight and what the last run did\n  \
+    cargo xtask weights gated_mlp/block          Show every weight and what the last run did with it\n  \
     cargo xtask weights gated_mlp/block --json   Print the same as one JSON object\n\n\
     Names are those of the port, after the spec's `rename`.\n\
     Exits with 1 when the files are wrong or the last run's audit of weights failed.")]
@@ -218,7 +218,7 @@ impl WeightList {
             Some(run) => writeln!(text, "last run: {run}"),
             None => writeln!(
                 text,
-                "the last run has no audit of them; `{} {}` makes one",
+                "the last run did not audit these weights; run `{} {}`",
                 suite_command(),
                 self.spec
             ),

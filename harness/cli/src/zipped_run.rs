@@ -40,7 +40,7 @@ pub(crate) enum ZipError {
 
 /// Unpacks the text files of a zipped run folder; returns the temporary folder and the run folder in it.
 ///
-/// Tensors and pictures stay packed: a report needs only whether they exist, so each becomes an empty file.
+/// Tensors and pictures stay packed: a report only needs to know that they exist, so each becomes an empty file.
 pub(super) fn unpack(path: &Path) -> Result<(tempfile::TempDir, PathBuf), ZipError> {
     let file = regular::open(path).map_err(|source| ZipError::Open { path: path.to_owned(), source })?;
     let archive = |source| ZipError::Archive { path: path.to_owned(), source };

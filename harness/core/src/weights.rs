@@ -16,7 +16,7 @@ use crate::tensor::{Dtype, convert_advice};
 pub enum WeightIndexError {
     #[error("the spec's weight file `{file}` has no weights in the manifest{}", convert_advice(file))]
     NoFile { file: String },
-    #[error("`{first}` and `{second}` would both be the weight `{name}` by the spec's `rename`")]
+    #[error("the spec's `rename` turns both `{first}` and `{second}` into the weight `{name}`")]
     TwoWeights { name: String, first: String, second: String },
 }
 
@@ -122,13 +122,13 @@ fn check_packing(
     declared: Option<Packing>,
 ) -> Result<(), String> {
     if scales.shape != biases.shape {
-        return Err(format!("its scales are {:?}, but its biases {:?}", scales.shape, biases.shape));
+        return Err(format!("its scales are {:?}, but its biases are {:?}", scales.shape, biases.shape));
     }
     let ([rows @ .., words], [scale_rows @ .., groups]) = (&weight.shape[..], &scales.shape[..]) else {
         return Err("a quantised weight has at least one axis".to_owned());
     };
     if rows != scale_rows {
-        return Err(format!("it is {:?}, but its scales {:?}", weight.shape, scales.shape));
+        return Err(format!("it is {:?}, but its scales are {:?}", weight.shape, scales.shape));
     }
     let fitting = Packing::fitting(*words, *groups);
     let right = declared.map_or(!fitting.is_empty(), |packing| packing.fits(*words, *groups));
@@ -136,7 +136,8 @@ fn check_packing(
         return Ok(());
     }
     let allowed: Vec<String> = fitting.iter().map(Packing::to_string).collect();
-    let allowed = if allowed.is_empty() { "nothing that MLX has".to_owned() } else { allowed.join(", or ") };
+    let allowed =
+        if allowed.is_empty() { "no packing that MLX has".to_owned() } else { allowed.join(", or ") };
     let shapes = format!("rows of {} with {}", counted(*words, "word"), counted(*groups, "group"));
     Err(match declared {
         Some(packing) => format!("the spec declares {packing}, but {shapes} allow {allowed}"),
@@ -257,19 +258,19 @@ mod tests {
         );
         assert_eq!(
             check(7, &Weights::default()),
-            ["a.weight: rows of 7 words with 2 groups allow nothing that MLX has"]
+            ["a.weight: rows of 7 words with 2 groups allow no packing that MLX has"]
         );
         assert_eq!(check(12, &Weights::default()), [""; 0], "3 bits in groups of 64, or 6 in groups of 32");
         let other_rows = [("a.weight", Dtype::Uint32, &[4, 16][..]), SCALES, BIASES];
         assert_eq!(
             problems(&other_rows, &Weights::default()).packing,
-            ["a.weight: it is [4, 16], but its scales [8, 2]"]
+            ["a.weight: it is [4, 16], but its scales are [8, 2]"]
         );
         let uneven =
             [("a.weight", Dtype::Uint32, &[8, 16][..]), SCALES, ("a.biases", Dtype::Float16, &[8, 1][..])];
         assert_eq!(
             problems(&uneven, &Weights::default()).packing,
-            ["a.weight: its scales are [8, 2], but its biases [8, 1]"]
+            ["a.weight: its scales are [8, 2], but its biases are [8, 1]"]
         );
         let none = [("a.weight", Dtype::Float32, &[8, 16][..])];
         assert_eq!(

@@ -80,7 +80,7 @@ fn run(folder: &Folder, root: &Path, snapshots: &Path, name: &str, text: &str) -
     }
 }
 
-/// Does the comparison that the run's folder asks for, and leaves there what came of it.
+/// Does the comparison that the run folder requests, and writes the result there.
 pub(super) fn work(folder: &Path) -> ExitCode {
     let folder = Folder::at(folder.to_owned());
     match folder.read_json::<Task>(TASK) {

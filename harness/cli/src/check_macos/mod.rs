@@ -38,9 +38,9 @@ const UNAVAILABLE: u8 = 2;
     A C compiler for macOS (Zig, a download of about 100 MB) and MLX's bindings are put into\n\
     .parity/. The first check takes minutes, later ones seconds.\n\n\
     Exits with 0 when the check ran and passed, 1 when it failed, and 2 when a tool is missing;\n\
-    with --if-available, a missing tool is 0.")]
+    with --if-available, a missing tool exits with 0.")]
 pub(crate) struct Arguments {
-    /// Exit with 0 when a tool is missing, after printing which
+    /// Exit with 0 when a tool is missing, and print which one
     #[arg(long)]
     if_available: bool,
 }
@@ -56,7 +56,7 @@ pub(crate) enum CheckMacosError {
     Setup(#[from] SetupError),
     #[error(transparent)]
     Cargo(#[from] CargoError),
-    #[error("`{}` is not valid Unicode, but Cargo's configuration must be", path.display())]
+    #[error("the path `{}` is not valid Unicode, so Cargo's configuration cannot contain it", path.display())]
     Unicode { path: PathBuf },
     #[error("cannot write `{}`", path.display())]
     Write { path: PathBuf, source: io::Error },
@@ -67,7 +67,7 @@ impl CheckMacosError {
         Self::Write { path: path.to_owned(), source }
     }
 
-    /// Whether a tool is missing that the machine could have; everything else is an error on every machine.
+    /// Whether the error is a missing tool, which could be installed. `--if-available` accepts no other error.
     fn is_unavailable(&self) -> bool {
         match self {
             Self::Toolchain(_) => true,
@@ -86,7 +86,7 @@ impl CommandError for CheckMacosError {
             Self::Python(error) => error.next(),
             Self::Setup(error) => error.next(),
             Self::Cargo(_) => None,
-            Self::Unicode { .. } => Some("move the checkout to a path of plain characters".into()),
+            Self::Unicode { .. } => Some("move the checkout to a path that is valid Unicode".into()),
             Self::Write { .. } => {
                 Some("free some space or fix the permissions, then rerun the command".into())
             }
@@ -208,7 +208,7 @@ fn check_command(
     }
     command.args(["--target", TARGET, "--workspace", "--all-targets", "--target-dir"]).arg(target);
     command.env("RUSTC", &toolchain.rustc).env("CC_aarch64_apple_darwin", compiler);
-    // Set by rustup for the toolchain that started this command, which may be another one.
+    // rustup sets these for the toolchain that started this command, which may be a different one.
     command.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO").env_remove("RUSTDOC");
     command
 }

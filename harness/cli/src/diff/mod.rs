@@ -47,7 +47,7 @@ pub(crate) struct Arguments {
     /// Allowed error of an element, relative to the expected value
     #[arg(long, requires = "atol", value_parser = tolerance)]
     rtol: Option<f64>,
-    /// Allowed error of an element, added to the relative one
+    /// Allowed absolute error of an element, added to the relative one
     #[arg(long, requires = "rtol", value_parser = tolerance)]
     atol: Option<f64>,
     /// Tolerance of this name in the project's policies.yaml
@@ -59,7 +59,7 @@ pub(crate) struct Arguments {
     /// Allowed error in multiples of the noise floor [default: 8]
     #[arg(long, value_name = "K", requires = "noise", value_parser = multiple_of_floor)]
     times: Option<f64>,
-    /// Replace OLD by NEW in A's names, by whole segments as in a spec's `weights.rename`; `^OLD$=NEW` replaces a whole name
+    /// Replace OLD with NEW in A's names, by whole segments as in a spec's `weights.rename`; `^OLD$=NEW` replaces a whole name
     #[arg(long, value_name = "OLD=NEW")]
     rename: Vec<String>,
     /// Pair only equal names, not similar ones
@@ -68,7 +68,7 @@ pub(crate) struct Arguments {
     /// List tensors without a counterpart, but do not fail
     #[arg(long)]
     ignore_extra: bool,
-    /// Axes of A and of B, as in "n c h w -> n h w c", for the tensors of A with as many axes
+    /// Axes of A and of B, as in "n c h w -> n h w c"; applies to tensors of A with that many axes
     #[arg(long)]
     layout: Option<String>,
     /// Cast both sides to this dtype first
@@ -90,7 +90,7 @@ pub(crate) struct Arguments {
 pub(crate) enum DiffError {
     #[error("`{}` does not exist", path.display())]
     NotThere { path: PathBuf },
-    #[error("`{}` holds no tensors: expected .npy, .npz or .safetensors files that hold some", path.display())]
+    #[error("`{}` holds no tensors: expected .npy, .npz or .safetensors files with at least one tensor", path.display())]
     NoTensors { path: PathBuf },
     #[error("`{}` and `{}` both have the tensor `{name}`", first.display(), second.display())]
     TwoTensors { name: String, first: PathBuf, second: PathBuf },
@@ -115,7 +115,7 @@ pub(crate) enum DiffError {
     #[error("`{}` has no tensor `{name}` to measure the floor with{near}", path.display())]
     NoTruth { name: String, path: PathBuf, near: String },
     #[error(
-        "cannot measure the floor of `{name}`: the tensor is {golden}, and its counterpart is {found}, expected float64 of the \
+        "cannot measure the floor of `{name}`: the tensor is {golden}, but its counterpart is {found}, expected float64 of the \
          same shape"
     )]
     Truth { name: String, golden: String, found: String },

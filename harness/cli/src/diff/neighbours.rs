@@ -1,4 +1,4 @@
-//! The other tensors of A, before and after one of them, with which a difference may be explained.
+//! The tensors of A before and after a given one, which may explain a difference.
 
 use super::side::DiffSide;
 use mlx_parity_core::diagnose::{KnownTensor, KnownTensors};

@@ -29,7 +29,7 @@ pub(super) fn ordered(side: &DiffSide, file: Option<&Path>) -> Result<(Vec<usize
     let names: Vec<&str> = side.names().collect();
     let mut places: Vec<usize> = (0..names.len()).collect();
     places.sort_by(|a, b| natural(names[*a], names[*b]));
-    Ok((places, "by name, with numbers by value; `--order` names another".to_owned()))
+    Ok((places, "by name, with numbers by value; `--order` sets another".to_owned()))
 }
 
 /// Returns the places of the names in the list, in its order, then the others by name.

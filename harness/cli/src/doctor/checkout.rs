@@ -60,7 +60,7 @@ fn fixtures(project: &Project) -> DoctorCheck {
 /// What stopped commands left behind. Their locks ended with them.
 fn left(project: &Project) -> Option<DoctorCheck> {
     let bytes = leftover_bytes(&project.fixture_root())?;
-    let found = format!("{} left by a regenerate-fixtures that was stopped", size::words(bytes));
+    let found = format!("{} left by an interrupted regenerate-fixtures", size::words(bytes));
     Some(DoctorCheck::warn(
         "leftovers",
         found,
@@ -91,7 +91,11 @@ fn disk(root: &Path) -> DoctorCheck {
     let free = match statvfs(root) {
         Ok(found) => found.f_bavail.saturating_mul(found.f_frsize),
         Err(error) => {
-            return DoctorCheck::warn("disk", format!("cannot read the free space: {error}"), "look at `df`");
+            return DoctorCheck::warn(
+                "disk",
+                format!("cannot read the free space: {error}"),
+                "check the disk with `df`",
+            );
         }
     };
     let found = format!("{} free", size::words(free));

@@ -18,8 +18,8 @@ use mlx_parity_core::text::printable::{clean, json, paint};
 #[command(after_help = "Examples:\n  \
     cargo xtask doctor            one line per check, and what to do about it\n  \
     cargo xtask doctor --json     the same for programs\n\n\
-    Doctor changes nothing and fetches nothing. It exits with 1 when something is wrong, and with 0 when there are only\n\
-    warnings.")]
+    Doctor changes nothing and downloads nothing.\n\
+    Exits with 1 when something is wrong, and with 0 otherwise; warnings do not count.")]
 pub(crate) struct Arguments {
     /// One JSON object: `checks`, each with `subject`, `state`, `found` and `next`
     #[arg(long)]

@@ -21,7 +21,7 @@ const NUMERIC: &[(&str, &str)] = &[
     ("DNNL_", "changes torch's kernels"),
     ("PYTORCH_", "changes how torch computes"),
     ("TORCH_", "changes how torch computes"),
-    ("NVIDIA_TF32_OVERRIDE", "changes the precision of products"),
+    ("NVIDIA_TF32_OVERRIDE", "changes the precision of matrix products"),
     ("CUBLAS_", "changes kernels"),
     ("XLA_FLAGS", "changes kernels"),
     ("PYTHONHASHSEED", "hides an order that differs from run to run; references are run without it"),
@@ -80,7 +80,7 @@ fn check(project: &Project, specs: &[Spec], name: &str, value: &str) -> Option<D
     }
     if name == "PYTHONPATH" && !value.is_empty() {
         let what = match project.references_folder() {
-            Some(_) => "references do not see it: they import what their lock has",
+            Some(_) => "references do not see it: they import only what their lock lists",
             None => "references import from there first",
         };
         return Some(DoctorCheck::warn(name, format!("is `{value}`: {what}"), unset));

@@ -53,7 +53,7 @@ pub(super) struct Fault {
     pub(super) culprit: String,
     /// The class of its failure.
     pub(super) class: Class,
-    /// The first red checkpoint of the free run; the culprit by default.
+    /// The first red checkpoint of the free run; the first faulty stage by default.
     first: Option<String>,
     /// The expected cause; `None` where values cannot show it.
     #[serde(deserialize_with = "cause")]

@@ -41,7 +41,7 @@ use mlx_parity_core::text::error_chain;
     each, and how many must be caught, placed and explained. Exits with 1 when a count is worse than\n\
     required, and with 0 otherwise. With a filter, only wrong causes and false alarms are checked.")]
 pub(crate) struct Arguments {
-    /// Run only the faults that have this in `spec/fault`
+    /// Run only the faults whose `spec/fault` contains this text
     filter: Option<String>,
     /// Show only the faults that are not caught, placed or explained, or have a wrong cause
     #[arg(long)]

@@ -34,7 +34,7 @@ pub(super) struct Found {
     pub(super) first: Option<Place>,
     /// The first faulty stage.
     pub(super) culprit: Option<Place>,
-    /// The reported causes of the culprit, best first.
+    /// The reported causes of the first faulty stage, best first.
     pub(super) causes: Vec<CauseKind>,
     /// The reported facts, where no cause explains the error.
     pub(super) facts: Vec<FactKind>,
@@ -93,7 +93,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// Whether culprit, class and first red checkpoint are as expected.
+    /// Whether the first faulty stage, its class and the first red checkpoint are as expected.
     pub(super) fn is_placed(&self) -> bool {
         let is = |place: &Option<Place>, name: &str, class: Option<Class>| {
             place.as_ref().is_some_and(|place| {
@@ -137,7 +137,7 @@ pub(super) struct Score {
     pub(super) faults: usize,
     /// Faults that turned the free run red.
     pub(super) caught: usize,
-    /// Faults with the expected culprit, class and first red checkpoint.
+    /// Faults with the expected first faulty stage, class and first red checkpoint.
     pub(super) placed: usize,
     /// Faults with an expected cause.
     pub(super) explicable: usize,

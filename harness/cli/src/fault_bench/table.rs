@@ -5,15 +5,17 @@ use serde_json::{Value, json};
 use super::score::{Place, Row, Score};
 use mlx_parity_core::diagnose::{CauseKind, FactKind};
 
+const STAGE: &str = "first faulty stage";
+
 /// Returns the rows by spec; with `missed`, only those with an unexpected result.
 pub(super) fn table(rows: &[Row], missed: bool) -> String {
     let shown: Vec<&Row> = rows.iter().filter(|row| !missed || !row.is_right()).collect();
     let width = |text: fn(&Row) -> usize| shown.iter().map(|row| text(row)).max().unwrap_or(0);
     let fault = width(|row| row.fault.name.len());
-    let place = width(|row| expected(row).to_string().len());
+    let place = width(|row| expected(row).to_string().len()).max(STAGE.len());
     let mut text = match shown.is_empty() {
         true => String::new(),
-        false => format!("           {:<fault$}  {:<place$}  cause\n", "fault", "culprit"),
+        false => format!("           {:<fault$}  {:<place$}  cause\n", "fault", STAGE),
     };
     let mut spec = "";
     for row in shown {
@@ -63,7 +65,7 @@ fn otherwise(row: &Row) -> String {
     let or_none = |place: &Option<Place>| place.as_ref().map_or("none".to_owned(), Place::to_string);
     let is_expected = row.found.culprit.as_ref() == Some(&expected(row));
     if !is_expected {
-        found.push(format!("culprit {}", or_none(&row.found.culprit)));
+        found.push(format!("{STAGE} {}", or_none(&row.found.culprit)));
     }
     if row.found.first.as_ref().is_none_or(|first| first.checkpoint != row.fault.first()) {
         let wanted = row.fault.first();

@@ -63,7 +63,7 @@ pub(super) fn undrawable(spec: &Spec) -> Vec<Finding> {
     }
     let finding = |(line, (why, name)): (usize, (String, &str))| Finding {
         is_error: false,
-        message: format!("`{name}` has the stage `image` and cannot be drawn: {why}"),
+        message: format!("`{name}` has the stage `image`, but cannot be drawn: {why}"),
         path: spec.path.clone(),
         line: Some(line),
         notes: Vec::new(),

@@ -20,7 +20,7 @@ pub(crate) enum GitError {
     #[error("the specs in `{}` are outside the git repository `{}`", specs.display(), top.display())]
     Outside { specs: PathBuf, top: PathBuf },
     #[error(
-        "commit `{commit}` has the path `{}`, which no checkout can have because it leaves its folder or enters `.git`",
+        "commit `{commit}` has the path `{}`, which cannot be checked out: it leaves its folder or enters `.git`",
         path.escape_debug()
     )]
     Path { commit: String, path: String },
@@ -112,7 +112,7 @@ impl Git {
         }
     }
 
-    /// Returns the files below `folder` in a commit; a path that no checkout can have is an error.
+    /// Returns the files below `folder` in a commit; a path that cannot be checked out is an error.
     ///
     /// A tree object can hold any name, even `..`, and writing such a file would write outside its folder.
     pub(super) fn files(&self, commit: &str, folder: &str) -> Result<Vec<String>, GitError> {

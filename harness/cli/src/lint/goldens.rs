@@ -12,8 +12,8 @@ use mlx_parity_core::spec::Specs;
 use mlx_parity_core::tensor::{Dtype, TensorFormat};
 use mlx_parity_core::text::program::program;
 
-/// A floor has grown from this many times the old floor on, where its golden is the same to the bit. Such a floor depends on
-/// the float64 run alone, which other machines repeat far more closely.
+/// A floor has grown if it is at least this many times the old floor and its golden is the same to the bit. Such a floor
+/// depends on the float64 run alone, which other machines repeat far more closely.
 const SAME_GOLDEN: f64 = 1.01;
 
 /// A branch, as far as its goldens matter.
@@ -24,7 +24,7 @@ pub(super) struct Branch<'a> {
     pub(super) commits: &'a [BranchCommit],
     /// The fixture root, from the top of the repository.
     pub(super) folder: &'a str,
-    /// Which changes are of port code.
+    /// Which changes are to port code.
     pub(super) is_port: &'a dyn Fn(&FileChange) -> bool,
     /// Whether the lock of the references' environments changed.
     pub(super) lock_changed: bool,

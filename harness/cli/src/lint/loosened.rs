@@ -144,12 +144,12 @@ fn whole(old: &Spec, new: &Spec) -> Vec<String> {
     more("`requires` now has", beyond(&requirements(old), &requirements(new)));
     more("`inject` now has", beyond(&old.inject, &new.inject));
     if old.weights.is_some() && new.weights.is_none() {
-        found.push("`weights` was removed, and its audit with it".to_owned());
+        found.push("`weights` was removed, so weights are no longer audited".to_owned());
     }
     found
 }
 
-/// What `now` has and `before` has not.
+/// The entries of `now` that `before` does not have.
 fn beyond(before: &[String], now: &[String]) -> Vec<String> {
     now.iter().filter(|name| !before.contains(name)).cloned().collect()
 }
@@ -190,7 +190,7 @@ fn policies(old: &Policies, new: &Policies) -> Vec<Loosened> {
     for dtype in old.bounds.keys() {
         let (Some((was, before)), now) = (old.bound(*dtype), new.bound(*dtype)) else { continue };
         let what = match now {
-            None => format!("{dtype} has no bound any more; it was policy `{was}`"),
+            None => format!("{dtype} no longer has a bound; it was policy `{was}`"),
             // A policy of the same name that became looser is reported already.
             Some((is, now)) if is != was && (now.rtol > before.rtol || now.atol > before.atol) => {
                 format!("{dtype} is now bounded by policy `{is}`, which is looser than `{was}`")
@@ -315,7 +315,10 @@ mod tests {
             found(&old, &with("weights: {file: w.safetensors, allow_missing: [\"b.*\"]}\n")),
             ["`weights.allow_missing` now has `b.*`", "`weights.expect` no longer has `a`"]
         );
-        assert!(found(&old, &with("")).contains(&"`weights` was removed, and its audit with it".to_owned()));
+        assert!(
+            found(&old, &with(""))
+                .contains(&"`weights` was removed, so weights are no longer audited".to_owned())
+        );
         assert_eq!(found(&with(""), &with("inject: [x]\n")), ["`inject` now has `x`"]);
     }
 

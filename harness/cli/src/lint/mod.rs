@@ -33,10 +33,10 @@ use mlx_parity_core::text::program::suite_command;
     cargo xtask lint                    check every spec, the policies, the schema and the fixtures\n  \
     cargo xtask lint --write-schema     update schema.json first\n  \
     cargo xtask parity; cargo xtask lint --strict\n                                      \
-    also fail where a gate is over 50 times what the run needed\n  \
+    also fail if a gate allows over 50 times what the run needed\n  \
     cargo xtask lint --base origin/main\n                                      \
-    also report what this branch loosens, floors that grew, and goldens that\n                                      \
-    change with port code or without their reference\n\n\
+    also report what this branch loosens, floors that grew, and\n                                      \
+    goldens that change with port code or without their reference\n\n\
     Lint exits with 1 when there is an error, or with `--strict` a warning, and with 0 otherwise.")]
 pub(crate) struct Arguments {
     /// Update schema.json before checking
@@ -175,7 +175,7 @@ fn lint(input: &LintInput) -> (LintReport, String) {
 
 /// Compares every gate with what the newest run used of it, and returns a line that counts them.
 fn check_slack(input: &LintInput, found: &mut LintReport) -> String {
-    let how = format!("`{}` makes one", suite_command());
+    let how = format!("run `{}` first", suite_command());
     let Ok(run) = input.run.canonicalize() else {
         return format!(
             "note: there is no run to compare gates with, so loose gates are not reported; {how}"
@@ -190,7 +190,7 @@ fn check_slack(input: &LintInput, found: &mut LintReport) -> String {
     let name = run.file_name().unwrap_or_default().to_string_lossy().into_owned();
     match lines {
         0 => format!(
-            "note: run `{name}` reached no checkpoint as the specs declare it now, so loose gates are not reported; {how}"
+            "note: run `{name}` has no checkpoint that matches the current specs, so loose gates are not reported; {how}"
         ),
         _ => format!("note: the gates of {} were compared with run `{name}`", counted(lines, "line")),
     }
@@ -276,7 +276,7 @@ error: `ROOT/schema.json` does not match this version of mlx-parity: run `cargo 
         let (text, right) =
             lint_files(&[("a/b.yaml", spec), ("policies.yaml", policies), ("schema.json", &schema)]);
         let undrawable =
-            |name: &str| format!("warning: `{name}` has the stage `image` and cannot be drawn: ");
+            |name: &str| format!("warning: `{name}` has the stage `image`, but cannot be drawn: ");
         assert!(
             text.contains(&(undrawable("x") + "its last axis has 24 channels, but only 1 to 4 can be drawn")),
             "{text}"

@@ -76,7 +76,7 @@ fn uses(checkpoint: &Checkpoint, records: &[&Record]) -> Option<Use> {
     each.collect::<Option<Vec<Use>>>()?.into_iter().reduce(Use::worst)
 }
 
-/// The message about a gate of which so much was used, and what to write instead; none if the gate is not slack.
+/// The message about a gate with this use, and what to write instead; none if the gate is not slack.
 fn assess(names: &str, gate: &Gate, worst: Use, policies: &Policies) -> Option<(String, String)> {
     if gate.is_usual() {
         return None;
@@ -92,15 +92,21 @@ fn assess(names: &str, gate: &Gate, worst: Use, policies: &Policies) -> Option<(
     if needed * SLACK >= 1.0 {
         return None;
     }
-    let used = if worst.used == 0.0 { "nothing".to_owned() } else { share(worst.used) };
+    let used = if worst.used == 0.0 { "none".to_owned() } else { share(worst.used) };
     let times = multiple(1.0 / needed);
     let message = match needed == worst.used {
         true => {
-            format!("{names}: {} allows {times} what the run needed: {used} of it was used", gate.text())
+            format!(
+                "{names}: {} allows {times} what the run needed: {used} of the gate was used",
+                gate.text()
+            )
         }
         // The port did better than it had to.
         false => {
-            format!("{names}: {} allows {times} what rounding may need; {used} of it was used", gate.text())
+            format!(
+                "{names}: {} allows {times} what rounding may need; {used} of the gate was used",
+                gate.text()
+            )
         }
     };
     let tight = tightest(gate, needed);
@@ -153,7 +159,7 @@ mod tests {
         let (message, help) = assess_use(tolerance(1e-3, None), 1e-3, 1e-4, true).unwrap();
         assert_eq!(
             message,
-            "`x`: atol 1e-3, rtol 1e-3 allows 1000x what the run needed: 0.10 % of it was used"
+            "`x`: atol 1e-3, rtol 1e-3 allows 1000x what the run needed: 0.10 % of the gate was used"
         );
         assert_eq!(help, "`rtol: 5e-6, atol: 5e-6` would still allow 4x what is needed");
         assert_eq!(assess_use(tolerance(1e-3, None), 0.0201, 1e-4, true), None);
@@ -174,7 +180,7 @@ mod tests {
     #[test]
     fn a_wide_noise_gate_is_reported_with_its_k() {
         let (message, help) = assess_use(Gate::Noise { k: 1000.0 }, 0.005, 1e-3, true).unwrap();
-        assert_eq!(message, "`x`: noise 1000 allows 200x what the run needed: 0.50 % of it was used");
+        assert_eq!(message, "`x`: noise 1000 allows 200x what the run needed: 0.50 % of the gate was used");
         assert_eq!(help, "`noise: 20` would still allow 4x what is needed");
     }
 

@@ -39,7 +39,9 @@ impl SpecPaths {
         for part in [model, component] {
             let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
             if !part.starts_with(|c: char| c.is_ascii_lowercase()) || !part.chars().all(plain) {
-                return Err(wrong("its parts may have a to z, 0 to 9 and `_`, and must begin with a letter"));
+                return Err(wrong(
+                    "its parts may contain only a to z, 0 to 9 and `_`, and must begin with a letter",
+                ));
             }
             if RESERVED.contains(&part) {
                 return Err(wrong("a Rust module cannot have that name"));

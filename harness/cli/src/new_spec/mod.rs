@@ -18,8 +18,8 @@ use files::SpecPaths;
     cargo xtask new-spec flux/vae --template vae      Write the spec, its script and its port\n  \
     cargo xtask new-spec flux --pipeline              Write one spec per component of a pipeline\n  \
     cargo xtask new-spec flux/vae --port-dir src      Write the port to src/flux/vae.rs\n\n\
-    It overwrites no file, and prints what is left to do. Until a file is filled in, running it fails\n\
-    with the same reminder.")]
+    Existing files are never overwritten. The command prints what is left to do. Until you fill in a\n\
+    file, running it fails with the same reminder.")]
 pub(crate) struct Arguments {
     /// Name of the spec as `model/component`, or `model` with --pipeline
     name: String,
@@ -58,9 +58,9 @@ pub(super) enum Template {
 pub(crate) enum NewSpecError {
     #[error("`{found}` cannot be the name of a spec: {why}")]
     Name { found: String, why: &'static str },
-    #[error("`{}` exists already", path.display())]
+    #[error("`{}` already exists", path.display())]
     Exists { path: PathBuf },
-    #[error("`{}` is outside of the project", path.display())]
+    #[error("`{}` is outside the project", path.display())]
     Outside { path: PathBuf },
     #[error("cannot write `{}`", path.display())]
     Write { path: PathBuf, source: std::io::Error },

@@ -127,7 +127,7 @@ impl fmt::Display for Download {
         }
         match self.unknown {
             0 => Ok(()),
-            unknown => write!(f, ", the size of {unknown} unknown"),
+            unknown => write!(f, ", {unknown} of unknown size"),
         }
     }
 }
@@ -142,8 +142,8 @@ mod tests {
         assert_eq!(download(17_000_000, 0, true), "a download of 3 packages, 17 MB");
         assert_eq!(
             download(2_500_000_000, 1, false),
-            "a download of 3 packages, at most 2.5 GB, the size of 1 unknown"
+            "a download of 3 packages, at most 2.5 GB, 1 of unknown size"
         );
-        assert_eq!(download(0, 3, true), "a download of 3 packages, the size of 3 unknown");
+        assert_eq!(download(0, 3, true), "a download of 3 packages, 3 of unknown size");
     }
 }

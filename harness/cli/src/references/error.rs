@@ -32,12 +32,12 @@ pub(crate) enum ReferencesError {
     Drifted { environment: PathBuf, faults: String },
     #[error("nothing was downloaded, so the references cannot run")]
     Declined,
-    #[error("references need {download}, and there is no terminal to ask on")]
+    #[error("references need {download}, but there is no terminal to ask on")]
     NotAsked { download: String },
 }
 
 impl ReferencesError {
-    /// The error for an environment with these faults, of which the first few are named.
+    /// The error for an environment with these differences, of which the first few are named.
     pub(super) fn drifted(environment: &Path, faults: &[String]) -> Self {
         const NAMED: usize = 4;
         let mut text = faults[..faults.len().min(NAMED)].join(", ");

@@ -150,7 +150,7 @@ impl<'a> Environments<'a> {
             match runner.check_lock() {
                 Ok(()) => return Ok(runner),
                 Err(error @ (ReferencesError::Drifted { .. } | ReferencesError::Broken { .. })) => {
-                    eprintln!("{error}; making it again");
+                    eprintln!("{error}; rebuilding it");
                     // Without its stamp it does not count as made.
                     let _ = fs::remove_file(stamp(&environment));
                 }
@@ -167,7 +167,7 @@ impl<'a> Environments<'a> {
         let name = group.map_or_else(String::new, |group| format!(" `{group}`"));
         let steps =
             Steps::start(format_args!("making the environment{name} for references with {}", uv.name()));
-        steps.step("install what the lock has", || sync.run())?;
+        steps.step("install the locked packages", || sync.run())?;
         let made = installed(&environment)?;
         let faults = UvLock::read(folder)?.faults(&made, &made);
         if !faults.is_empty() {

@@ -57,7 +57,7 @@ pub(crate) enum RegenerateError {
     Read { path: PathBuf, source: io::Error },
     #[error("cannot write `{}`", path.display())]
     Write { path: PathBuf, source: io::Error },
-    #[error("{count} would change, and there is no terminal to ask on; nothing was replaced")]
+    #[error("{count} would change, but there is no terminal to ask on; nothing was replaced")]
     NotAsked { count: String },
 }
 
@@ -107,7 +107,7 @@ impl CommandError for RegenerateError {
             Self::NotRepeatable { .. } => {
                 "look in the script for random draws without a seed, threads, iteration over sets, or the time".into()
             }
-            Self::Link { .. } => "put a real folder there; PARITY_FIXTURES names another root".into(),
+            Self::Link { .. } => "put a real folder there; PARITY_FIXTURES sets another root".into(),
             Self::Outside { .. } => "name a folder below the fixture root in the spec's `fixtures`".into(),
             Self::NotAFolder { .. } | Self::Foreign { .. } | Self::Nested { .. } => {
                 "move it elsewhere first; nothing was changed".into()

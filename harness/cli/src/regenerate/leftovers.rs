@@ -51,7 +51,7 @@ fn remove(run: &Path) -> bool {
     while is_locked(&run.join(IN_USE)) {
         if Instant::now() >= deadline {
             eprintln!(
-                "a script of a run that was stopped is still running in `{}`; a later run removes that folder",
+                "a script of an interrupted run is still running in `{}`; a later run removes that folder",
                 run.display()
             );
             return false;

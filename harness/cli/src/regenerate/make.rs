@@ -202,7 +202,7 @@ fn tensor_difference(first: &FixtureSet, second: &FixtureSet) -> Option<String> 
         };
         if (entry.dtype, &entry.shape) != (other.dtype, &other.shape) {
             return Some(format!(
-                "{what} is {} {:?}, then {} {:?}",
+                "{what} is {} {:?} in the first run, {} {:?} in the second",
                 entry.dtype, entry.shape, other.dtype, other.shape
             ));
         }
@@ -221,7 +221,7 @@ fn tensor_difference(first: &FixtureSet, second: &FixtureSet) -> Option<String> 
             return Some(format!("{what} differs{}", far.unwrap_or_default()));
         }
         if entry != other {
-            return Some(format!("{what} has the same elements, but another floor, file or place"));
+            return Some(format!("{what} has the same elements, but a different floor, file or place"));
         }
     }
     let extra = others.iter().find(|other| {

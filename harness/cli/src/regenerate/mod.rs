@@ -42,19 +42,19 @@ use workplace::{Workplace, check_target, committed, has_leftovers};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     cargo xtask regenerate-fixtures                      every set that is missing, stale or broken\n  \
-    cargo xtask regenerate-fixtures gated_mlp/block      that one\n  \
+    cargo xtask regenerate-fixtures gated_mlp/block      only this set\n  \
     cargo xtask regenerate-fixtures --check              report what is not current, change nothing\n  \
     cargo xtask regenerate-fixtures --check --run        also check that the references reproduce them\n\n\
-    A reference is run twice as `python SCRIPT FOLDER`, and must give the same bytes.\n\
-    It runs in the locked environment of exporter/references. A line in the script,\n\
-    `# parity: environment = \"torch\"`, names the group; without that line, `environment` in\n\
-    `[tool.parity]` beside the lock does. If nothing is locked, the machine's Python runs it\n\
-    (PARITY_PYTHON names another). The command shows what changes, asks, and then replaces the\n\
-    old set in one step.\n\n\
-    A script has 30 minutes each time (`timeout` in the spec's `reference`). It sees PATH, HOME\n\
-    and a few more of your environment variables; `env: [HF_TOKEN]` there adds one, and\n\
-    exporter/README.md lists them.\n\n\
-    PARITY_SIZE_WARN (1 GB) and PARITY_SIZE_LIMIT (10 GB) bound what fixtures and runs take.")]
+    Each reference is run twice as `python SCRIPT FOLDER`, and must give the same bytes.\n\
+    It runs in a locked environment of exporter/references. A line in the script,\n\
+    `# parity: environment = \"torch\"`, names the dependency group. Without that line,\n\
+    `environment` in `[tool.parity]` beside the lock names it. If nothing is locked, the\n\
+    machine's Python runs the script (PARITY_PYTHON selects another). The command shows what\n\
+    changes, asks, and then replaces the old set in one step.\n\n\
+    Each run of a script may take 30 minutes (`timeout` in the spec's `reference`). The script\n\
+    sees PATH, HOME and a few more of your environment variables, which exporter/README.md\n\
+    lists; `env: [HF_TOKEN]` in `reference` adds one.\n\n\
+    PARITY_SIZE_WARN (1 GB) and PARITY_SIZE_LIMIT (10 GB) limit the size of fixtures and runs.")]
 pub(crate) struct Arguments {
     /// Specs, as `model/component`, or fixture folders; all of them by default
     specs: Vec<String>,
@@ -70,7 +70,7 @@ pub(crate) struct Arguments {
     /// Make new inputs and weights instead of reusing the committed ones
     #[arg(long)]
     new_inputs: bool,
-    /// Also measure how far the results of the library's other kernels are
+    /// Also measure how far results differ between the library's kernels
     #[arg(long, conflicts_with = "check")]
     spread: bool,
     /// Show every tensor that changes, not only the first ones

@@ -139,7 +139,7 @@ fn floor_finding(entry: &TensorEntry, made: &FixtureSet, other: &TensorEntry) ->
         format!("{} is committed, {} was measured now", floor_words(&committed), floor_words(&measured));
     if more > LARGEST_FLOOR {
         let most = format!("at most {LARGEST_FLOOR}x is allowed");
-        Some((true, format!("its floor is {} what it is now, {most}: {both}", multiple(more))))
+        Some((true, format!("its floor is {} the measured one, {most}: {both}", multiple(more))))
     } else if more > CHANGED_FLOOR || less > CHANGED_FLOOR {
         Some((false, format!("its floor changed: {both}")))
     } else {

@@ -44,10 +44,10 @@ pub(super) fn summary(changes: &SetChanges) -> String {
     let count = |kind| changes.rows.iter().filter(|row| row.kind() == kind).count();
     let mut words: Vec<String> = [
         (count(TensorChangeKind::Changed), "changed"),
-        (count(TensorChangeKind::Retyped), "with another dtype or shape"),
+        (count(TensorChangeKind::Retyped), "with a different dtype or shape"),
         (count(TensorChangeKind::Added), "added"),
         (count(TensorChangeKind::Removed), "removed"),
-        (count(TensorChangeKind::Floor), "with another floor only"),
+        (count(TensorChangeKind::Floor), "with a different floor only"),
     ]
     .iter()
     .filter(|(count, _)| *count > 0)
@@ -73,8 +73,8 @@ fn headline(row: &TensorChange) -> String {
     let what = match row.kind() {
         TensorChangeKind::Added => "added".to_owned(),
         TensorChangeKind::Removed => "removed".to_owned(),
-        TensorChangeKind::Retyped => "with another dtype or shape".to_owned(),
-        TensorChangeKind::Floor => "another floor, the same elements".to_owned(),
+        TensorChangeKind::Retyped => "with a different dtype or shape".to_owned(),
+        TensorChangeKind::Floor => "a different floor, the same elements".to_owned(),
         TensorChangeKind::Changed => match &row.difference {
             None => "changed; the old one cannot be read".to_owned(),
             Some(difference) => {
@@ -104,7 +104,7 @@ fn floor_change(row: &TensorChange) -> Option<String> {
         (Some(old), Some(new)) if old.over(&new) > CHANGED_FLOOR => {
             Some(format!("; its floor shrank {}", multiple(old.over(&new))))
         }
-        (Some(_), None) => Some("; it has no floor any more".to_owned()),
+        (Some(_), None) => Some("; it no longer has a floor".to_owned()),
         _ => None,
     }
 }

@@ -110,7 +110,9 @@ fn discard(old: &Path, target: &Path, set: &str) -> bool {
             true
         }
         Err(error) => {
-            eprintln!("note: the old fixtures `{set}` could not be removed: {error}; the next run does it");
+            eprintln!(
+                "note: the old fixtures `{set}` could not be removed: {error}; the next run removes them"
+            );
             false
         }
     }
@@ -118,8 +120,8 @@ fn discard(old: &Path, target: &Path, set: &str) -> bool {
 
 impl Drop for Workplace {
     fn drop(&mut self) {
-        // A replacement that failed half-way may have the only copy of the old set in here; the next run puts it back.
-        // What cannot be removed now is removed by that run, too.
+        // After a replacement that failed half-way, the only copy of the old set may be in here. The next run puts it
+        // back, and also removes what cannot be removed now.
         let home = self.root.join(ASIDE);
         if self.alone && home.join(JOURNAL).exists() {
             return;
@@ -128,7 +130,7 @@ impl Drop for Workplace {
         if self.alone {
             remove_home(&home);
         } else {
-            // Only if no other command looks on.
+            // This succeeds only if no other command uses the folder.
             let _ = self.run.path.parent().map(fs::remove_dir);
         }
     }
@@ -137,7 +139,7 @@ impl Drop for Workplace {
 /// How long the folder of this run may take to become empty when it ends.
 const LAST_MOMENTS: Duration = Duration::from_millis(200);
 
-/// Removes the folder in which sets are made, unless it holds more than our own files. The root must be lock.
+/// Removes the folder in which sets are made, unless it holds more than our own files. The root must be locked.
 fn remove_home(home: &Path) {
     let others = || fs::read_dir(home).into_iter().flatten().filter_map(Result::ok);
     // A journal that a killed command had not finished.
@@ -212,10 +214,10 @@ fn clear(root: &Path, home: &Path) -> Result<(), RegenerateError> {
     let _ = fs::remove_file(home.join(JOURNAL));
     remove_home(home);
     let left = match gone {
-        true => format!("removed the {} that it left", size::words(bytes)),
-        false => "removed what it left, except where a script is still running".to_owned(),
+        true => format!("removed the {} that it left behind", size::words(bytes)),
+        false => "removed its files, except where a script is still running".to_owned(),
     };
-    eprintln!("an earlier run was stopped: {outcome}; {left}");
+    eprintln!("an earlier run was interrupted: {outcome}; {left}");
     Ok(())
 }
 

@@ -49,9 +49,9 @@ pub(crate) enum SetupError {
     Bindings { reason: String },
     #[error("`{command}` fails")]
     AppleTool { command: String, next: &'static str },
-    #[error("`{home}` was set up, but has no `state.json` that can be read")]
+    #[error("`{home}` was set up, but has no readable `state.json`")]
     NoState { home: PathBuf },
-    #[error("`{path}` is not valid Unicode, and Cargo's configuration must be")]
+    #[error("the path `{path}` is not valid Unicode, so Cargo's configuration cannot contain it")]
     Unicode { path: PathBuf },
     #[error("cannot read `{path}`")]
     Read { path: PathBuf, source: io::Error },
@@ -108,11 +108,11 @@ impl CommandError for SetupError {
                 format!("make sure that the disk has space (350 MB) and the folder is writable, {AGAIN}")
             }
             Self::Compile { .. } | Self::Bindings { .. } => {
-                format!("make sure that the compiler and its headers are complete (CXX names another), {AGAIN}")
+                format!("make sure that the compiler and its headers are complete (CXX selects another), {AGAIN}")
             }
             Self::AppleTool { next, .. } => format!("{next}, {AGAIN}"),
             Self::NoState { home } => format!("remove `{}`, {AGAIN}", home.display()),
-            Self::Unicode { .. } => format!("move the checkout to a path of plain characters, {AGAIN}"),
+            Self::Unicode { .. } => format!("move the checkout to a path that is valid Unicode, {AGAIN}"),
         })
     }
 }

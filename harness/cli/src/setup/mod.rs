@@ -28,11 +28,10 @@ use super::{CliError, Project};
 use mlx_parity_core::text::program::program;
 
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Example:\n  cargo xtask setup\n\nOn Linux, set-up needs a C++20 compiler (g++ 12 or clang++ 15, or newer; \
-    CXX names another) and Python 3.10 with pip\n(PARITY_PYTHON names another). Everything is kept in .parity/, which \
-    can be deleted at any time."
-)]
+#[command(after_help = "Example:\n  cargo xtask setup\n\n\
+    On Linux, set-up needs a C++20 compiler (g++ 12, clang++ 15, or newer; CXX selects another) and\n\
+    Python 3.10 or newer with pip (PARITY_PYTHON selects another). Everything is kept in .parity/,\n\
+    which can be deleted at any time.")]
 pub(crate) struct Arguments {
     /// Build again, even if nothing has changed
     #[arg(long)]

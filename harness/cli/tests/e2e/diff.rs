@@ -343,7 +343,7 @@ fn the_first_difference_is_diagnosed() {
         folder.diff(&["a.safetensors", "b.safetensors"]),
         1,
         &[
-            "2.gate: value differs\n  cause    it is the golden with parts of axis 0 (2 in all) in another order: 1 in place of 0, 0 in place of 1",
+            "2.gate: value differs\n  cause    the tensor in B is the golden with parts of axis 0 (2 in all) in another order: 1 in place of 0, 0 in place of 1",
             "look at  the order in which the fused projection is split",
         ],
     );

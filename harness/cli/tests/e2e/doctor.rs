@@ -57,11 +57,7 @@ fn fixtures_and_leftovers_are_looked_at() {
     project.prints(1, &["--yes"], 0, &[]);
     prints(&mut doctor(&project), "fixtures", "ok: 1 set current, all checksums match");
     project.write("fixtures/.regenerating/run-x/half", "12345");
-    prints(
-        &mut doctor(&project),
-        "leftovers",
-        "warn: 5 bytes left by a regenerate-fixtures that was stopped",
-    );
+    prints(&mut doctor(&project), "leftovers", "warn: 5 bytes left by an interrupted regenerate-fixtures");
     project.write("fixtures/model/part/golden-a.npy", "rubbish");
     prints(&mut doctor(&project), "fixtures", "wrong: 1 of 1 set not current; `model/part`: fixture file");
     project.write("parity-specs/model/part.yaml", "version: 1\n");
@@ -116,7 +112,7 @@ fn a_suite_that_cargo_would_not_run_is_wrong() {
     };
     project.write("Cargo.toml", "[workspace]\nmembers = [\"missing\"]\n");
     lint(
-        "Cargo cannot list the packages, to look for the test target `parity`: error: failed to load manifest",
+        "Cargo cannot list the packages, so it cannot find the test target `parity`: error: failed to load manifest",
     );
 
     let package = "[package]\nname = \"p\"\nversion = \"0.0.0\"\nedition = \"2024\"\n";

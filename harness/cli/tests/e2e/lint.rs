@@ -92,7 +92,7 @@ fn without_a_run_one_line_says_so() {
     check(
         project.lint(&["--strict"]),
         0,
-        &["0 errors\n", "note: there is no run to compare gates with", "`cargo parity run` makes one"],
+        &["0 errors\n", "note: there is no run to compare gates with", "run `cargo parity run` first"],
     );
 }
 
@@ -150,7 +150,7 @@ fn a_run_under_another_gate_is_not_used() {
     let text = check(
         project.lint(&["--strict"]),
         0,
-        &["note: run `one` reached no checkpoint as the specs declare it now"],
+        &["note: run `one` has no checkpoint that matches the current specs"],
     );
     assert!(!text.contains("warning"), "{text}");
 }
@@ -171,5 +171,5 @@ fn a_loop_is_slack_only_if_all_of_it_is() {
     project.ran(&[one(0, 1e-6), one(1, 1e-6), one(2, 1e-3)]);
     assert!(!check(project.lint(&[]), 1, &[]).contains("warning:"));
     project.ran(&[one(0, 1e-6), one(1, 1e-6)]);
-    assert!(!check(project.lint(&[]), 1, &[]).contains("warning:"), "a part of a loop tells nothing");
+    assert!(!check(project.lint(&[]), 1, &[]).contains("warning:"), "a part of a loop proves nothing");
 }

@@ -127,20 +127,20 @@ fn nothing_is_overwritten_and_names_are_checked() {
         &project,
         &["new/part"],
         1,
-        &["`exporter/references/new_part.py` exists already", "choose another name"],
+        &["`exporter/references/new_part.py` already exists", "choose another name"],
     );
     assert!(!project.path("parity-specs/new").exists(), "something was written all the same");
     assert_eq!(fs::read_to_string(project.path("exporter/references/new_part.py")).unwrap(), "mine\n");
     for (name, words) in [
         ("part", "it has no `/`"),
-        ("new/../part", "may have a to z"),
+        ("new/../part", "may contain only a to z"),
         ("New/part", "begin with a letter"),
         ("new/9", "begin with a letter"),
         ("new/type", "a Rust module cannot have that name"),
     ] {
         new_spec(&project, &[name], 1, &[words, "write `model/component`"]);
     }
-    new_spec(&project, &["new/other", "--port-dir", "../elsewhere"], 1, &["is outside of the project"]);
+    new_spec(&project, &["new/other", "--port-dir", "../elsewhere"], 1, &["is outside the project"]);
     new_spec(
         &project,
         &["new/other", "--template", "unet"],

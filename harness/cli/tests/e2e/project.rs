@@ -109,7 +109,7 @@ fn settings_that_nothing_would_read_are_errors() {
     folder.is_refused(
         "",
         &[
-            "Cargo.toml` has settings that cannot be used",
+            "Cargo.toml` has invalid settings",
             "unknown field `spec`, expected one of `specs`, `fixtures`, `suite`, `exporter`, `references`, `fault_bench`, `setup`",
             "line 9, column 1",
             "to do: correct the line",
@@ -133,7 +133,7 @@ fn settings_that_nothing_would_read_are_errors() {
     ]);
     folder.is_refused(
         "m",
-        &["m/Cargo.toml` has `[package.metadata.parity]`, but its workspace is `", "to do: move it"],
+        &["m/Cargo.toml` has `[package.metadata.parity]`, but settings must be in the workspace's manifest `", "to do: move it"],
     );
 }
 

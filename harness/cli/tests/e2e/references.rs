@@ -142,7 +142,7 @@ fn an_environment_that_is_not_what_its_lock_says_makes_no_set() {
         );
         // The command makes the environment from the lock again before it runs the script.
         let before = calls(&project).len();
-        runs(&project, &["--yes", "--force"], 0, &[words, "making it again", "reproduced byte for byte"]);
+        runs(&project, &["--yes", "--force"], 0, &[words, "rebuilding it", "reproduced byte for byte"]);
         assert!(calls(&project).len() > before);
         assert!(fs::read_to_string(project.path(installed)).unwrap().contains("2.4.6"));
     }
@@ -182,7 +182,7 @@ fn a_large_download_is_asked_about() {
         &[],
         1,
         &[
-            "references need a download of 1 package, 2.5 GB, and there is no terminal to ask on",
+            "references need a download of 1 package, 2.5 GB, but there is no terminal to ask on",
             "to do: pass `--yes` to fetch them",
         ],
     );

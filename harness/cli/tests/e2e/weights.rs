@@ -66,7 +66,7 @@ fn every_weight_is_listed_without_a_run_and_without_data() {
         0,
         &[
             "gated_mlp/block  5 weights in 1 file\n",
-            "the last run has no audit of them",
+            "the last run did not audit these weights",
             "cargo parity run gated_mlp/block",
         ],
     );

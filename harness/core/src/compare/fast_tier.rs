@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(above(0.25001, 0.0), [0; 0]);
     }
 
-    /// Every pair of magnitudes that a 16-bit float can have is below the bound that the scan tells.
+    /// Every pair of magnitudes that a 16-bit float can have is below the bound that the scan reports.
     #[test]
     fn no_relative_distance_is_above_its_bound() {
         fn check<T: Fast>(new: fn(u16) -> T, finite: u16, steps: usize) {

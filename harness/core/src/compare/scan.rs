@@ -1,4 +1,4 @@
-//! What one scan of the bits of a block gives. `fast_extremes` fills it, `float_bits` reads it.
+//! The result of one scan of the bits of a block. `fast_extremes` fills it, `float_bits` reads it.
 
 use super::thresholds::Runs;
 

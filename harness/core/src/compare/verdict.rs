@@ -253,7 +253,7 @@ fn value_fault(
         }
         // No element is outside, but their measurements would be infinite.
         (Some(Gate::Tolerance { .. }), _) if sums_overflow(difference) => {
-            let detail = "the sum of the squared distances overflows float64, so it never agrees";
+            let detail = "the sum of the squared distances overflows float64, so the tensors never agree";
             Some((Class::Value, detail.to_owned() + &worst_words(difference)))
         }
         (Some(Gate::Noise { .. }), Some(noise)) if noise.floor.rms > 0.1 * noise.expected_rms => {
@@ -330,7 +330,10 @@ fn unwanted_fault(rule: &Rule, actual: &SideTally) -> Option<String> {
     let found = found.into_iter().filter(|(count, value, _)| *count > 0 && !allowed(*value));
     let found: Vec<String> = found.map(|(count, _, name)| format!("{count} {name}")).collect();
     (!found.is_empty()).then(|| {
-        format!("actual has {}, and no golden has them; write `nan: equal` to allow them", found.join(", "))
+        format!(
+            "actual has {}, but there is no golden to compare with; write `nan: equal` to allow them",
+            found.join(", ")
+        )
     })
 }
 

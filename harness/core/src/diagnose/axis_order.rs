@@ -155,9 +155,10 @@ fn shifted(pair: &SampledPair) -> Option<Explanation> {
             .explained(0, |index| source(index, true).map_or(f64::NAN, |position| pair.expected.at(position)))
             .is_some();
         let (by, way) = (step.unsigned_abs(), if step > 0 { "early" } else { "late" });
+        let steps = if by == 1 { "step" } else { "steps" };
         let edge = if wraps { "; the end wraps around to the beginning" } else { "" };
         let text = format!(
-            "the golden {by} too {way} along axis {axis}: index i has the value of index i{step:+}{edge}"
+            "the golden, {by} {steps} too {way} along axis {axis}: index i has the value of index i{step:+}{edge}"
         );
         Some(Explanation::new(CauseKind::Shifted, 1, residual, text))
     })

@@ -217,11 +217,11 @@ kinds! {
     /// A part of the tensor agrees.
     PartAgrees "part_agrees"
         "a part of the tensor agrees with the golden, such as the first rows or all elements but one"
-        "what happens to the other part only: another stream, padding, the last batch, a loop that ends too early";
+        "code that handles only the other part: another stream, padding, the last batch, a loop that ends too early";
     /// An error that grows along an axis.
     GrowsWithPosition "grows_with_position"
         "right at the first position, with an error that grows from position to position"
-        "position ids, rotary frequencies, relative positions; what accumulates from token to token";
+        "position ids, rotary frequencies, relative positions; anything that accumulates from token to token";
     /// Another quantisation.
     Quantisation "quantisation"
         "values quantised with other bits or groups than the golden's"

@@ -68,7 +68,7 @@ pub fn diagnose(checkpoint: &FailingCheckpoint) -> Diagnosis {
         let causes = search.causes();
         if checkpoint.budget.is_spent() {
             eprintln!(
-                "the search for the cause of `{}` was cut short: the tensor is large, or other failures came first",
+                "the search for the cause of `{}` was cut short: the tensor is large, or earlier failures used up the search budget",
                 checkpoint.name
             );
         }

@@ -1,4 +1,4 @@
-//! Numbers of a tensor: which of them are fill values, and the size of many.
+//! Numbers of a tensor: which of them are fill values, and their root mean square.
 
 /// Only fill values, such as those of a mask, have this magnitude.
 const HUGE: f64 = 1e30;

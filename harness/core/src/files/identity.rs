@@ -68,7 +68,7 @@ impl FileIdentity {
             Some("it was written to")
         } else {
             (self.changed != later.changed).then_some(
-                "its permissions, links or times changed, or it was written to and its time set back",
+                "its permissions, links or times changed, or it was written to and its times were reset",
             )
         }
     }
@@ -124,7 +124,7 @@ mod tests {
             (FileIdentity { modified: (1_000, 6), ..identity }, "it was written to"),
             (
                 FileIdentity { changed: (1_001, 7), ..identity },
-                "its permissions, links or times changed, or it was written to and its time set back",
+                "its permissions, links or times changed, or it was written to and its times were reset",
             ),
         ] {
             assert_ne!(other, identity);

@@ -29,7 +29,7 @@ pub enum Class {
     Shape,
     /// The dtypes differ.
     Dtype,
-    /// NaN or infinity where the golden has a number or a different one of the two, or the other way round.
+    /// NaN or infinity on one side, and something else on the other.
     Finite,
     /// The floor is so high that agreement would prove nothing.
     Untestable,

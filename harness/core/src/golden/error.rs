@@ -33,7 +33,7 @@ pub enum FixtureError {
     #[error("cannot read `{}`; make it readable, or {}", path.display(), regenerate(set))]
     Read { set: String, path: PathBuf, source: io::Error },
     /// The file is a Git LFS pointer instead of the data.
-    #[error("`{}` is a Git LFS pointer, the data was not fetched; run `git lfs pull`", path.display())]
+    #[error("`{}` is a Git LFS pointer: the data was not fetched; run `git lfs pull`", path.display())]
     LfsPointer { set: String, path: PathBuf },
     /// The set comes from an older reference than the one that the spec names now.
     #[error("fixtures `{set}` are stale: {changed} since they were made; {}", regenerate(set))]

@@ -115,7 +115,7 @@ pub enum ManifestError {
     #[error("it is longer than {allowed} bytes")]
     TooLong { allowed: u64 },
     /// It was made for a later version of mlx-parity.
-    #[error("its format is {found}, this mlx-parity reads up to {FORMAT}")]
+    #[error("its format is {found}, but this mlx-parity reads up to {FORMAT}")]
     Future { found: u64 },
     /// Its version never existed.
     #[error("its format is {found}, expected {FORMAT}")]
@@ -201,14 +201,14 @@ impl TensorEntry {
         match (self.role, self.sequence) {
             (Role::Golden, None) => return Err("a golden needs a `sequence`".into()),
             (Role::Input | Role::Weight, Some(_)) => {
-                return Err(format!("only a golden has a `sequence`, this is {}", an(self.role)));
+                return Err(format!("only a golden has a `sequence`, but this is {}", an(self.role)));
             }
             _ => {}
         }
         for (key, distance) in [("floor", self.floor), ("spread", self.spread)] {
             let Some(Floor { max, rms }) = distance else { continue };
             if self.role != Role::Golden {
-                return Err(format!("only a golden has a `{key}`, this is {}", an(self.role)));
+                return Err(format!("only a golden has a `{key}`, but this is {}", an(self.role)));
             }
             let sound = max.is_finite() && rms.is_finite() && max >= 0.0 && rms >= 0.0;
             // A root mean square is at most the maximum. The margin allows for one summed in float32.
@@ -220,7 +220,7 @@ impl TensorEntry {
             return Err("it has a `floor` and a `no_floor`, expected one of them".into());
         }
         if self.no_floor.is_some() && self.role != Role::Golden {
-            return Err(format!("only a golden has a `no_floor`, this is {}", an(self.role)));
+            return Err(format!("only a golden has a `no_floor`, but this is {}", an(self.role)));
         }
         Ok(())
     }
@@ -277,7 +277,7 @@ mod tests {
         type Damage = (&'static str, Value, &'static str);
         let huge = json!([u64::MAX / 2, 4]);
         let faults: &[Damage] = &[
-            ("/format", json!(2), "its format is 2, this mlx-parity reads up to 1"),
+            ("/format", json!(2), "its format is 2, but this mlx-parity reads up to 1"),
             ("/format", json!(0), "its format is 0, expected 1"),
             ("/format", json!("1"), "invalid type: string"),
             (
@@ -298,18 +298,18 @@ mod tests {
             ("/tensors/1/sequence", json!(0), "its sequence 0 is already used by `norm1`"),
             ("/tensors/0/sequence", json!(-1), "invalid value: integer `-1`, expected u64"),
             ("/tensors/0/sequence", json!(null), "a golden needs a `sequence`"),
-            ("/tensors/2/sequence", json!(0), "only a golden has a `sequence`, this is an input"),
+            ("/tensors/2/sequence", json!(0), "only a golden has a `sequence`, but this is an input"),
             (
                 "/tensors/3/floor",
                 json!({"max": 0, "rms": 0}),
-                "only a golden has a `floor`, this is a weight",
+                "only a golden has a `floor`, but this is a weight",
             ),
             (
                 "/tensors/3/spread",
                 json!({"max": 0, "rms": 0}),
-                "only a golden has a `spread`, this is a weight",
+                "only a golden has a `spread`, but this is a weight",
             ),
-            ("/tensors/3/no_floor", json!("why"), "only a golden has a `no_floor`, this is a weight"),
+            ("/tensors/3/no_floor", json!("why"), "only a golden has a `no_floor`, but this is a weight"),
             ("/tensors/0/no_floor", json!("why"), "it has a `floor` and a `no_floor`, expected one of them"),
             (
                 "/tensors/0/spread/rms",

@@ -5,7 +5,7 @@ use crate::golden::FixtureSet;
 use crate::spec::Spec;
 use crate::text::error_chain;
 
-/// Returns what a spec declares but its set lacks, or has with another dtype or without a floor.
+/// Returns what a spec declares but its set lacks, and goldens with the wrong dtype or without a floor.
 pub fn missing(spec: &Spec, set: &FixtureSet) -> Vec<String> {
     let mut found = Vec::new();
     for name in &spec.inputs {

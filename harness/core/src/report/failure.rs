@@ -45,7 +45,7 @@ pub fn trial_text(account: &Account, trial: &TrialResult, target: &str) -> Strin
         // A later stage can be wrong too.
         let own = account.on_golden_inputs().trial(&trial.name).and_then(|trial| trial.record.as_ref());
         for cause in own.iter().flat_map(|record| &record.causes).filter(|_| trial.name != culprit.name) {
-            row("here", &format!("on golden inputs it is {}", cause_text(cause)));
+            row("here", &format!("on golden inputs, its output is {}", cause_text(cause)));
         }
     }
     match &trial.record {

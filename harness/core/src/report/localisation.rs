@@ -15,7 +15,7 @@ const SHOWN: usize = 4;
 
 /// The result of a red run in one sentence: the first faulty stage, and how its output differs.
 ///
-/// `None` without a localised fault. A failed weight audit and drawn random numbers come first in the sentence, because
+/// `None` without a faulty stage or drift. A failed weight audit and drawn random numbers come first in the sentence, because
 /// they make the values meaningless.
 pub(super) fn sentence(account: &Account) -> Option<String> {
     let text = match account.localisation()? {
@@ -56,7 +56,7 @@ fn look_first(account: &Account) -> Option<String> {
     let why: Vec<String> = why
         .into_iter()
         .filter(|(holds, ..)| *holds)
-        .map(|(_, trial, why)| format!("see {}::{trial} first, {why}", account.spec.id))
+        .map(|(_, trial, why)| format!("see {}::{trial} first: {why}", account.spec.id))
         .collect();
     (!why.is_empty()).then(|| why.join("; "))
 }
@@ -147,10 +147,8 @@ pub fn localisation_text(found: &Localisation, local: &Account) -> String {
 fn culprit_text(spec: &Spec, culprit: &Culprit, local: &Account) -> String {
     let place = |name: &str| place(local, name);
     let name = culprit.name.as_str();
-    let mut text = format!(
-        "culprit: `{name}` is the first stage that is wrong on golden inputs: {}\n",
-        headline(culprit.class)
-    );
+    let mut text =
+        format!("first faulty stage: `{name}` is wrong on golden inputs: {}\n", headline(culprit.class));
     let shown = |name: &str| format!("`{name}`{}", place(name));
     let from = culprit.after.as_deref().map_or("the inputs".to_owned(), shown);
     // A stage that was never reached lies between two that were.
@@ -159,7 +157,7 @@ fn culprit_text(spec: &Spec, culprit: &Culprit, local: &Account) -> String {
     if culprit.before.is_some() && culprit.class == Class::Unreached {
         let _ = writeln!(text, "  cause    `{}` is declared between them and was never reached", clean(name));
     }
-    cause_rows(&culprit.causes, &culprit.facts, "it is ", &mut |label, value| {
+    cause_rows(&culprit.causes, &culprit.facts, "its output is ", &mut |label, value| {
         let _ = writeln!(text, "  {label:<8} {}", clean(value));
     });
     let id = &spec.id;
@@ -182,8 +180,9 @@ fn culprit_text(spec: &Spec, culprit: &Culprit, local: &Account) -> String {
     if !culprit.also.is_empty() {
         let _ = writeln!(
             text,
-            "  also red {}; fix the culprit first: its error can reach these through caches and branches without taps",
-            some(&culprit.also)
+            "  also red {}; fix `{}` first: its error can reach these through caches and branches without taps",
+            some(&culprit.also),
+            clean(name)
         );
     }
     text

@@ -100,7 +100,7 @@ pub fn pair_failure(pair: &Pair) -> String {
     let mut row = |label: &str, value: &str| {
         let _ = writeln!(text, "  {label:<9}{}", clean(value));
     };
-    cause_rows(&pair.record.causes, &pair.record.facts, "it is ", &mut row);
+    cause_rows(&pair.record.causes, &pair.record.facts, "the tensor in B is ", &mut row);
     tensor_rows(&pair.record, class, &verdict.detail, &mut row);
     if let Some(other) = pair.other_name() {
         row("name", &other);

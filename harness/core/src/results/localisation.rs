@@ -16,7 +16,7 @@ pub enum Localisation {
     Unknown(String),
 }
 
-/// The first stage that is wrong on golden inputs.
+/// The first faulty stage: the first one that is wrong on golden inputs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Culprit {
     /// The name of the checkpoint.
@@ -37,7 +37,7 @@ pub struct Culprit {
     pub facts: Vec<Fact>,
 }
 
-/// How to narrow down the place between the culprit and the tap before it.
+/// How to narrow down the place between the first faulty stage and the tap before it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Closer {
     /// Checkpoints there that were never reached, by the order of the reference or else of the spec.

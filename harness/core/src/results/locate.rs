@@ -1,7 +1,8 @@
 //! Finds the first faulty stage of a port from the run with every golden injected and the run without injection.
 //!
 //! In the injected run each stage receives golden inputs, so its error is its own. The first red stage there is the
-//! culprit. Later red stages are only "also red": the error can reach them through a cache or a branch without taps.
+//! first faulty stage. Later red stages are only "also red": the error can reach them through a cache or a branch
+//! without taps.
 
 use std::sync::Arc;
 
@@ -135,7 +136,7 @@ fn closer(
     if taps.is_empty() { Closer::Taps } else { Closer::Undeclared(taps) }
 }
 
-/// The checkpoints between the culprit and the tap before it that were never reached.
+/// The checkpoints between the first faulty stage and the tap before it that were never reached.
 fn unreached(
     spec: &Spec,
     local: &Account,

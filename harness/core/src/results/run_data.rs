@@ -64,7 +64,7 @@ impl RunData {
         Self::with(folder, exit).map(Some)
     }
 
-    /// Reads the folder of a run that still runs; `None` when it never started.
+    /// Reads the folder of a run in progress; `None` when it never started.
     ///
     /// # Errors
     /// When a file is damaged or cannot be read.

@@ -108,7 +108,7 @@ impl Audit {
             ("SHAPE", "of another shape", &self.misshapen),
             ("DTYPE", "of another dtype", &self.mistyped),
             ("SIBLING", "without scales or biases", &self.siblings),
-            ("PACKING", "packed otherwise", &self.packing),
+            ("PACKING", "packed differently", &self.packing),
         ]
     }
 

@@ -48,7 +48,7 @@ impl Asked {
 pub enum StaleError {
     /// `PARITY_MUTATE` is set.
     #[error(
-        "{MUTATE} is `{found}`, expected it not to be set: `{} mutate` sets it for the suite that it starts, \
+        "{MUTATE} is `{found}`, expected it to be unset: `{} mutate` sets it for the suite that it starts, \
          and a suite that makes mutations runs no test",
         program()
     )]

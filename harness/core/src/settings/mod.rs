@@ -146,7 +146,7 @@ impl Settings {
             setting.store(&mut settings, &found).ok_or_else(|| wrong(setting.values.to_string()))?;
             if settings.inject != before && in_ci(&variable) {
                 return Err(wrong(
-                    "it not to be set in CI: a run on injected goldens proves nothing".to_owned(),
+                    "it to be unset in CI: a run on injected goldens proves nothing".to_owned(),
                 ));
             }
         }
@@ -230,7 +230,7 @@ mod tests {
         let named = Inject::Also(vec!["norm".into(), "a/b::out".into()]);
         check(&[("PARITY_INJECT", "norm, a/b::out,")], Ok(Settings { inject: named, ..plain() }));
         check(&[("PARITY_INJECT", ""), ("CI", "true")], Ok(plain()));
-        let refused = "expected it not to be set in CI: a run on injected goldens proves nothing";
+        let refused = "expected it to be unset in CI: a run on injected goldens proves nothing";
         check(
             &[("PARITY_LOCALISE", "1"), ("CI", "true")],
             Err(&format!("PARITY_LOCALISE is `1`, {refused}")),

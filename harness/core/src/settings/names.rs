@@ -19,7 +19,7 @@ pub const BENCH_SPECS: &str = "PARITY_BENCH_SPECS";
 /// Turns the test binary into a run of mutations; holds the id of the spec.
 pub const MUTATE: &str = "PARITY_MUTATE";
 
-/// Variables that request another task from a suite than its tests. A leftover one in a shell would replace the tests, so
+/// Variables that request a task from a suite instead of its tests. A leftover one in a shell would replace the tests, so
 /// a suite accepts them only from a running process (see [`request`](fn@crate::runs::request)).
 pub const REQUESTS: &[&str] = &[WORKER, SNAPSHOT, BENCH_SPECS, MUTATE];
 

@@ -97,7 +97,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "PARITY_FIXTURES",
         example: "PARITY_FIXTURES=dir",
         default: "the project's own",
-        help: "names another fixture root, for sets that are too large for git",
+        help: "sets the fixture root, for sets that are too large for git",
         values: Values::Folder(|settings, folder| settings.fixtures = Some(folder)),
     },
     Setting {
@@ -111,14 +111,14 @@ pub const SETTINGS: &[Setting] = &[
         name: "PARITY_OUT",
         example: "PARITY_OUT=dir",
         default: "`target/parity`",
-        help: "names another folder for runs",
+        help: "sets the folder for runs",
         values: Values::Folder(|settings, folder| settings.out = Some(folder)),
     },
     Setting {
         name: "PARITY_PYTHON",
         example: "PARITY_PYTHON=python3.12",
         default: "`python3`",
-        help: "names another Python, for set-up and for references",
+        help: "sets the Python for set-up and for references",
         values: Values::Text(|settings, python| settings.python = Some(python)),
     },
     Setting {

@@ -160,7 +160,8 @@ fn layout(file: &CheckpointFile, reader: &mut Reader<'_>) -> Option<Vec<usize>> 
         && shape.value.len() != order.len()
     {
         let message = format!("layout has {} axes, `shape` has {}", order.len(), shape.value.len());
-        let problem = Problem::new(&at.place, message, "expected as many").related(&shape.place, "`shape`");
+        let problem =
+            Problem::new(&at.place, message, "expected the same number").related(&shape.place, "`shape`");
         reader.problems.push(problem);
     }
     Some(order)

@@ -159,7 +159,7 @@ impl<'d> Expander<'d> {
             if hit.parse::<u32>().is_ok_and(|hit| hit < hits) {
                 let message = format!("checkpoint {} is declared twice", quoted(&checkpoint.name));
                 let allowed = "expected another name, or fewer `hits` there";
-                let what = format!("has it as one of its {hits} hits");
+                let what = format!("uses this name for one of its {hits} hits");
                 let problem = Problem::new(self.places[index], message, allowed);
                 reader.problems.push(problem.related(self.places[first], what));
             }

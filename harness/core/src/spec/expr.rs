@@ -252,7 +252,7 @@ impl Parser<'_> {
     ) -> Result<Expr, ExprError> {
         self.depth += 1;
         if self.depth > bounds::WHEN_DEPTH {
-            let message = format!("nested more than {} deep", bounds::WHEN_DEPTH);
+            let message = format!("nested more than {} levels deep", bounds::WHEN_DEPTH);
             return Err(ExprError { at: start..self.at, message });
         }
         let inner = next(self);

@@ -7,7 +7,7 @@ use super::values::{DimFile, Loop, Params, Range, Rename, Timeout};
 use crate::tensor::Dtype;
 
 mapping! {
-    /// A spec: what to run, on what, and what to look at on the way.
+    /// A spec: the port to run, its inputs, and the checkpoints to compare.
     struct SpecFile ("a spec", required: [version, port, checkpoints]) {
         /// Version of the grammar: 1.
         #[schemars(extend("const" = 1))]
@@ -17,7 +17,7 @@ mapping! {
         port: String,
         /// What is under test, in a sentence.
         about: String,
-        /// What made the goldens; required where a checkpoint needs one.
+        /// The reference that made the goldens; required if a checkpoint needs one.
         reference: ReferenceFile,
         /// Folder under the fixture root; the spec's own path by default.
         fixtures: String,
@@ -29,14 +29,14 @@ mapping! {
         device: Device,
         /// How long a run of the port may take, e.g. `90s`, `5m`, `2h`; 10 minutes by default, 24 hours at most.
         timeout: Timeout,
-        /// What must hold for the spec to run; where it does not, its trials are ignored with the reason.
+        /// Conditions for the spec to run; if one is not met, its trials are ignored with the reason.
         requires: Vec<At<Requirement>>,
-        /// Checkpoints whose tap returns the golden, always; the name of a loop stands for all of its checkpoints.
+        /// Checkpoints that are injected in every run; the name of a loop stands for all of its checkpoints.
         inject: Vec<At<String>>,
         /// Checkpoints up to this level are on by default; 0 by default.
         #[schemars(range(max = 9))]
         level: u32,
-        /// What to look at, in execution order.
+        /// The checkpoints, in execution order.
         #[schemars(length(min = 1))]
         checkpoints: Vec<At<CheckpointFile>>,
     }
@@ -47,9 +47,9 @@ mapping! {
     struct ReferenceFile ("`reference`", required: [script]) {
         /// Path of the script, relative to the project's root.
         script: String,
-        /// What was ported, e.g. `module:Name`.
+        /// The code that was ported, e.g. `module:Name`.
         source: String,
-        /// Settings that the script is given; part of what makes a golden stale.
+        /// Parameters of the script; a change makes goldens stale.
         params: Params,
         /// Names of environment variables that the script needs besides the usual ones, e.g. `HF_TOKEN`.
         env: Vec<At<String>>,
@@ -59,24 +59,24 @@ mapping! {
 }
 
 mapping! {
-    /// Where weights come from and what is asked of them. One of `file` and `shards` is required.
+    /// The weight files and the requirements on them. One of `file` and `shards` is required.
     #[schemars(extend("oneOf" = [{"required": ["file"]}, {"required": ["shards"]}]))]
     struct WeightsFile ("`weights`", required: []) {
         /// The file in the fixture folder.
         file: String,
-        /// The files in the fixture folder, when the set is in several.
+        /// The files in the fixture folder, if the weights are in several.
         #[schemars(length(min = 1))]
         shards: Vec<At<String>>,
         /// Parts of the reference's tensor names and what they are called in the port.
         rename: Rename,
         /// Names or `*` patterns of parameters that the files need not have.
         allow_missing: Vec<At<String>>,
-        /// Names that must be there once renamed.
+        /// Names that must exist after renaming.
         expect: Vec<At<String>>,
         /// Dtype that every floating-point weight of the files must have.
         #[schemars(extend("enum" = ["float16", "bfloat16", "float32", "float64"]))]
         dtype: Dtype,
-        /// How the quantised weights are packed, all of them; without it, any packing that MLX has will do.
+        /// How every quantised weight is packed; without this key, any packing that MLX has is accepted.
         quantized: QuantizedFile,
     }
 }
@@ -94,7 +94,7 @@ mapping! {
 }
 
 mapping! {
-    /// One place in the port whose tensor is looked at.
+    /// One place in the port whose tensor is compared.
     #[schemars(extend(
         "dependentRequired" = {
             "rtol": ["atol", "dtype"], "atol": ["rtol"], "policy": ["dtype"], "noise": ["dtype"],
@@ -117,17 +117,17 @@ mapping! {
         /// Condition over the axes, e.g. `t % 5 == 0`; combinations for which it does not hold are left out.
         #[schemars(length(max = 500))]
         when: String,
-        /// How often the tap is met in one run, exactly; 1 by default.
+        /// How often the port reaches the tap in one run, exactly; 1 by default.
         #[schemars(range(min = 1, max = 1_000_000))]
         hits: u32,
-        /// 0, the default, for coarse checkpoints; higher for those inside.
+        /// 0, the default, for coarse checkpoints; higher for inner ones.
         #[schemars(range(max = 9))]
         level: u32,
-        /// What kind of computation ends here.
+        /// The kind of computation that ends here.
         stage: Stage,
         /// Dtype that the port must produce; required with a value gate.
         dtype: Dtype,
-        /// Shape that the port must produce; a name is the same length wherever it stands in the spec.
+        /// Shape that the port must produce; a name means the same length everywhere in the spec.
         #[schemars(length(max = 16))]
         shape: Vec<At<DimFile>>,
         /// Relative tolerance, times the golden's value; goes with `atol`.
@@ -153,7 +153,7 @@ mapping! {
         nan: NanRule,
         /// An earlier checkpoint of this spec whose actual stands in for the golden.
         against: String,
-        /// How far the actual must be from that of `against` at least: its relative rms difference, 0.01 for 1 %.
+        /// The least difference from the actual of `against`, as relative rms; 0.01 is 1 %.
         #[schemars(extend("exclusiveMinimum" = 0))]
         at_least: f64,
         /// `false`: measured and shown, not judged; needs `why`.

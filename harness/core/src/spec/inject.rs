@@ -11,7 +11,7 @@ pub enum Inject {
     /// Those that the spec lists.
     #[default]
     Declared,
-    /// Those, and these from `PARITY_INJECT`.
+    /// Those that the spec lists, and these from `PARITY_INJECT`.
     Also(Vec<String>),
     /// All of them, so that each stage works on golden inputs (`PARITY_LOCALISE`).
     All,

@@ -57,7 +57,7 @@ macro_rules! keyword_enum {
 keyword_enum! {
     /// Where a port runs.
     pub Device ("device") {
-        /// Whatever MLX takes by default.
+        /// The default device of MLX.
         Default = "default",
         /// The CPU.
         Cpu = "cpu",
@@ -67,7 +67,7 @@ keyword_enum! {
 }
 
 keyword_enum! {
-    /// What kind of computation ends at a checkpoint; explanations of a failure are tried by it.
+    /// The kind of computation that ends at a checkpoint. Explanations that fit it are tried first.
     pub Stage ("stage") {
         /// A lookup of embeddings, or a patch embedding.
         Embedding = "embedding",
@@ -101,7 +101,7 @@ keyword_enum! {
 }
 
 keyword_enum! {
-    /// What `nan` may say.
+    /// The values of `nan`.
     pub(super) NanRule ("nan") {
         /// A NaN agrees with a NaN; without a golden, values need not be finite.
         Equal = "equal",

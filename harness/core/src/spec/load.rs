@@ -50,7 +50,7 @@ impl Specs {
             match entry {
                 Ok(entry) if entry.file_type().is_dir() && entry.depth() > DEPTH => {
                     let id = relative_name(spec_root, entry.path());
-                    let message = format!("the folder is more than {DEPTH} deep");
+                    let message = format!("the folder is more than {DEPTH} folders deep");
                     let path = entry.into_path();
                     found.broken.push(SpecError::whole(&id, path, message, "move its specs up"));
                 }
@@ -244,9 +244,9 @@ fn check_id(id: &str) -> Result<(), String> {
         return Err(format!("the path has more than {} characters", super::bounds::NAME));
     }
     match id.split('/').count() {
-        1 => Err("a spec is in the folder of its model".to_owned()),
+        1 => Err("a spec must be in the folder of its model".to_owned()),
         2..=DEPTH if id.split('/').all(part) => Ok(()),
         2..=DEPTH => Err("the path has characters that a trial's name cannot have".to_owned()),
-        _ => Err(format!("the path is more than {DEPTH} deep")),
+        _ => Err(format!("the path is more than {DEPTH} folders deep")),
     }
 }

@@ -30,7 +30,7 @@ pub struct Policy {
     pub rtol: f64,
     /// Absolute part.
     pub atol: f64,
-    /// Dtypes that it is meant for; used on another one, the checkpoint needs `why`.
+    /// Dtypes that the policy is meant for; a checkpoint with another dtype needs `why`.
     pub dtypes: Vec<Dtype>,
     /// Its purpose.
     pub about: Option<String>,
@@ -136,12 +136,12 @@ fn check(file: &PolicyFile, reader: &mut Reader<'_>) -> ParsedPolicies {
 }
 
 mapping! {
-    /// Tolerances under names.
+    /// Named tolerances.
     struct PolicyFile ("a policy file", required: [version, policies]) {
         /// Version of the grammar: 1.
         #[schemars(extend("const" = 1))]
         version: u32,
-        /// By dtype, the policy that an inline tolerance on such a checkpoint is held against.
+        /// By dtype, the policy that bounds inline tolerances on checkpoints of that dtype.
         bounds: Bounds,
         /// The policies, by name.
         policies: NamedPolicies,
@@ -157,9 +157,9 @@ mapping! {
         /// Absolute part.
         #[schemars(range(min = 0))]
         atol: f64,
-        /// Dtypes that it is meant for; used on another one, the checkpoint needs `why`.
+        /// Dtypes that the policy is meant for; a checkpoint with another dtype needs `why`.
         dtypes: Vec<At<Dtype>>,
-        /// What it is for.
+        /// The purpose of the policy.
         about: String,
     }
 }
@@ -173,7 +173,7 @@ impl Decode for NamedPolicies {
         let mut named = Vec::new();
         for (key, value) in entries {
             if !is_identifier(&key.name) {
-                let message = format!("policy {} is not a name", quoted(&key.name));
+                let message = format!("policy {} is not a valid name", quoted(&key.name));
                 reader.problem(&key.place, message, "expected letters, digits and `_`, and no digit first");
             }
             if let Some(entry) = PolicyEntry::decode(value, reader) {

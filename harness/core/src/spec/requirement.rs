@@ -70,8 +70,8 @@ impl Requirement {
     pub fn unmet(&self, host: &Host<'_>) -> Option<String> {
         let (met, reason) = match self {
             Self::Gpu => (host.gpu, "needs a GPU that MLX can use".to_owned()),
-            Self::Macos => (host.os == "macos", format!("needs macOS, this is {}", host.os)),
-            Self::Linux => (host.os == "linux", format!("needs Linux, this is {}", host.os)),
+            Self::Macos => (host.os == "macos", format!("needs macOS, but this is {}", host.os)),
+            Self::Linux => (host.os == "linux", format!("needs Linux, but this is {}", host.os)),
             Self::Fixtures => (host.fixtures, "needs its fixture set, which does not exist".to_owned()),
             Self::Env(name) => {
                 ((host.env)(name), format!("needs the environment variable {name}, which is not set"))
@@ -135,7 +135,7 @@ impl JsonSchema for Requirement {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "A condition that is known when trials are listed; not met, the spec's trials are ignored with the reason.",
+            "description": "A condition that is known when trials are listed; if it is not met, the spec's trials are ignored with the reason.",
             "anyOf": [
                 { "enum": WORDS },
                 { "type": "string", "pattern": "^env:[A-Za-z_][A-Za-z0-9_]{0,99}$" },
@@ -154,14 +154,14 @@ mod tests {
         let full = Host { os: "macos", gpu: true, fixtures: true, env: &|name| name == "BIG" };
         let unmet = |requirement: &Requirement| requirement.unmet(&bare).unwrap();
         assert_eq!(unmet(&Requirement::Gpu), "needs a GPU that MLX can use");
-        assert_eq!(unmet(&Requirement::Macos), "needs macOS, this is linux");
+        assert_eq!(unmet(&Requirement::Macos), "needs macOS, but this is linux");
         assert_eq!(unmet(&Requirement::Fixtures), "needs its fixture set, which does not exist");
         assert_eq!(
             unmet(&Requirement::Env("BIG".into())),
             "needs the environment variable BIG, which is not set"
         );
         assert_eq!(Requirement::Linux.unmet(&bare), None);
-        assert_eq!(Requirement::Linux.unmet(&full).unwrap(), "needs Linux, this is macos");
+        assert_eq!(Requirement::Linux.unmet(&full).unwrap(), "needs Linux, but this is macos");
         for met in
             [Requirement::Gpu, Requirement::Macos, Requirement::Fixtures, Requirement::Env("BIG".into())]
         {

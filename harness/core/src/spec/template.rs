@@ -39,7 +39,7 @@ impl NameTemplate {
             let Some(close) = close.filter(|&close| close > open) else {
                 return Err(TemplateError {
                     at: open..open + 1,
-                    message: format!("a brace without its other half in {}", quoted(text)),
+                    message: format!("unmatched brace in {}", quoted(text)),
                     allowed: "expected `{axis}`".to_owned(),
                 });
             };
@@ -63,7 +63,7 @@ impl NameTemplate {
         Ok(Self { parts })
     }
 
-    /// Whether the axis stands in it.
+    /// Whether the name contains the axis.
     pub(super) fn uses(&self, axis: usize) -> bool {
         self.parts.iter().any(|part| matches!(part, Part::Axis(at) if *at == axis))
     }
@@ -103,8 +103,8 @@ mod tests {
             let error = NameTemplate::parse(text, &["step", "t"]).unwrap_err();
             assert_eq!((error.at, error.message.as_str()), (at, message));
         };
-        check("x{", 1..2, "a brace without its other half in `x{`");
-        check("x}{t}", 1..2, "a brace without its other half in `x}{t}`");
+        check("x{", 1..2, "unmatched brace in `x{`");
+        check("x}{t}", 1..2, "unmatched brace in `x}{t}`");
         check("x{stpe}", 1..7, "unknown axis `stpe`, did you mean `step`?");
         check("é{u}", 2..5, "unknown axis `u`");
         check("x{}", 1..3, "unknown axis ``");

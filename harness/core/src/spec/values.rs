@@ -102,7 +102,7 @@ impl Decode for Loop {
         let mut axes = Vec::new();
         for (key, value) in entries {
             if !is_identifier(&key.name) {
-                let message = format!("axis {} is not a name", quoted(&key.name));
+                let message = format!("axis {} is not a valid name", quoted(&key.name));
                 reader.problem(&key.place, message, "expected letters, digits and `_`, and no digit first");
             } else if let Some(axis) = Axis::decode(value, reader) {
                 axes.push((At { value: key.name.clone(), place: key.place.clone() }, axis));
@@ -213,7 +213,7 @@ impl JsonSchema for DimFile {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "A length, or a name that is the same length wherever it stands in the spec.",
+            "description": "A length, or a name that means the same length everywhere in the spec.",
             "anyOf": [
                 { "type": "integer", "minimum": 0 },
                 { "type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]{0,31}$" },
@@ -307,7 +307,7 @@ fn json(node: &Node, reader: &mut Reader<'_>) -> Option<serde_json::Value> {
         YamlValue::Float(value) => match Number::from_f64(*value) {
             Some(number) => Json::Number(number),
             None => {
-                reader.wanted(node, "a finite number, since settings are handed over as JSON");
+                reader.wanted(node, "a finite number, since `params` are passed as JSON");
                 return None;
             }
         },

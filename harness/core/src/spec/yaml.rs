@@ -164,7 +164,7 @@ fn located((message, allowed): (String, String), location: Option<Location>, sou
 }
 
 const KEY: &str = "expected text as a key";
-const ALIASED: &str = "write what is repeated as a `for` loop";
+const ALIASED: &str = "write the repeated part as a `for` loop";
 
 fn over_budget(breach: &BudgetBreach) -> (String, String) {
     let (message, allowed) = match breach {
@@ -172,7 +172,7 @@ fn over_budget(breach: &BudgetBreach) -> (String, String) {
             ("a second YAML document starts here", "expected one document per file".to_owned())
         }
         BudgetBreach::Depth { .. } => (
-            "lists and mappings are nested too deep",
+            "lists and mappings are nested too deeply",
             format!("expected at most {} levels", bounds::YAML_DEPTH),
         ),
         BudgetBreach::Aliases { .. } | BudgetBreach::Anchors { .. } => {

@@ -14,7 +14,7 @@ pub enum CastError {
     #[error("{from} cannot be cast to {to}")]
     Dtypes { from: Dtype, to: Dtype },
     /// The cast would change an element by more than rounding.
-    #[error("{value} at {index:?} is not a {to}")]
+    #[error("{value} at {index:?} is not a valid {to}")]
     Value { value: String, index: Vec<usize>, to: Dtype },
     #[error(transparent)]
     View(#[from] ViewError),
@@ -87,7 +87,7 @@ fn read(dtype: Dtype, bytes: &[u8]) -> Number {
 fn write(dtype: Dtype, number: Number, out: &mut Vec<u8>) -> Option<()> {
     let whole = || match number {
         Number::Whole(value) => Some(value),
-        // Every whole float64 below 2^63 in size fits; larger ones are no integers of ours.
+        // No integer dtype holds a number at or above 2^64 in magnitude.
         Number::Real(value) => (value.fract() == 0.0 && value.abs() < 2f64.powi(64)).then_some(value as i128),
     };
     let real = match number {
@@ -118,16 +118,16 @@ fn write(dtype: Dtype, number: Number, out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// The nearest bfloat16, the even one of two that are as near.
+/// The nearest bfloat16; of two that are equally near, the even one.
 ///
-/// Not `bf16::from_f64`: it does not look at the lower half of a float64, so that some float32 numbers a little above the
-/// middle of two bfloat16 ones come out as the lower one.
+/// `bf16::from_f64` is not used: it ignores the lower half of a float64, so some float32 numbers just above the middle of
+/// two bfloat16 numbers would become the lower one.
 pub(crate) fn nearest_bf16(x: f64) -> bf16 {
     let near = x as f32;
     if f64::from(near) == x || !near.is_finite() {
         return bf16::from_f32(near);
     }
-    // Towards zero, with the last bit set for what was cut off: rounding once more is then right.
+    // Rounded towards zero, with the last bit set if anything was cut off, so that rounding once more is right.
     let below = if f64::from(near).abs() > x.abs() { near.to_bits() - 1 } else { near.to_bits() };
     bf16::from_f32(f32::from_bits(below | 1))
 }
@@ -172,9 +172,12 @@ mod tests {
         let ids = tensor(Dtype::Int64, &[0i64, 31999, -1]);
         assert_eq!(values::<i32>(&cast(&ids.view(), Dtype::Int32).unwrap()), [0, 31999, -1]);
         let error = cast(&ids.view(), Dtype::Uint32).unwrap_err();
-        assert_eq!(error.to_string(), "-1 at [2] is not a uint32");
+        assert_eq!(error.to_string(), "-1 at [2] is not a valid uint32");
         let mask = tensor(Dtype::Float32, &[0f32, 1.0, 0.5]);
-        assert_eq!(cast(&mask.view(), Dtype::Bool).unwrap_err().to_string(), "0.5 at [2] is not a bool");
+        assert_eq!(
+            cast(&mask.view(), Dtype::Bool).unwrap_err().to_string(),
+            "0.5 at [2] is not a valid bool"
+        );
     }
 
     #[test]

@@ -57,7 +57,7 @@ pub enum TensorError {
     )]
     Extension { path: PathBuf },
     /// The file is a Git LFS pointer instead of the data.
-    #[error("`{}` is a Git LFS pointer, the data was not fetched; run `git lfs pull`", path.display())]
+    #[error("`{}` is a Git LFS pointer: the data was not fetched; run `git lfs pull`", path.display())]
     LfsPointer { path: PathBuf },
     /// The file ends too early.
     #[error("{place} is truncated: it ends after {found} bytes, {wanted} are needed")]

@@ -64,7 +64,7 @@ pub(super) fn parse(place: &TensorPlace, bytes: &[u8]) -> Result<CheckedHeader, 
         found: bytes.len() as u64,
     };
     if !bytes.starts_with(&MAGIC[..MAGIC.len().min(bytes.len())]) {
-        return Err(bad("it does not start as an npy file does".into()));
+        return Err(bad("it does not start like an npy file".into()));
     }
     let (text_start, text_len) = match bytes {
         [_, _, _, _, _, _, 1, 0, a, b, ..] => (10, usize::from(u16::from_le_bytes([*a, *b]))),
@@ -320,6 +320,6 @@ mod tests {
             let error = read(&bytes[..end]).unwrap_err();
             assert!(error.contains("is truncated"), "{end}: {error}");
         }
-        assert!(read(b"PK\x03\x04").unwrap_err().contains("does not start as an npy file does"));
+        assert!(read(b"PK\x03\x04").unwrap_err().contains("does not start like an npy file"));
     }
 }

@@ -32,7 +32,7 @@ impl Npz {
         let mut archive = ZipArchive::with_config(config, Cursor::new(storage.clone()))
             .map_err(|error| bad(words(error)))?;
         if archive.has_duplicate_names() {
-            return Err(bad("two members have one name".into()));
+            return Err(bad("two members have the same name".into()));
         }
         let mut names = Vec::with_capacity(archive.len());
         for index in 0..archive.len() {

@@ -6,7 +6,7 @@
 //!
 //! Only [`paint`] and [`coloured`] make colours. They write a mark that is random per process, and printing turns the
 //! mark into the terminal's escape. An escape in a file, or the mark of another process, therefore has no effect.
-//! into the terminal's escape: a file that holds an escape, or a mark of another process, //!
+//!
 //! Painted text can always be printed: where colours are not wanted, `anstream` removes them. It decides per stream, by
 //! `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE`, `TERM`, and whether the stream is a terminal; [`set_colours`] overrules all of
 //! these.
@@ -77,8 +77,8 @@ pub fn json(text: &str) -> String {
     shown
 }
 
-/// Text below a label: as [`clean_lines`], with every line but the first moved in by `spaces`, so that none of them
-/// stands where a line of ours does.
+/// Text below a label: as [`clean_lines`], with every line but the first indented by `spaces`, so that none of them can
+/// imitate one of our own lines.
 pub fn indented(text: &str, spaces: usize) -> String {
     clean_lines(text).replace('\n', &format!("\n{:spaces$}", ""))
 }

@@ -53,7 +53,7 @@ fn a_tree_that_leads_out_of_its_folder_is_refused() {
         let output =
             repository.command(&["--base", "hostile"]).env("TMPDIR", temporary.path()).output().unwrap();
         assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0, "`{hostile}`: something was left");
-        check(output, 1, &["error: commit `", "which no checkout can have", "to do: "]);
+        check(output, 1, &["error: commit `", "which cannot be checked out", "to do: "]);
     }
 }
 

@@ -53,7 +53,7 @@ fn a_set_cannot_vouch_for_itself_by_its_floors() {
         &[
             "model/part: not reproduced",
             "golden `a`: rms error ",
-            "golden `a`: its floor is 1.0e9x what it is now, at most 8x is allowed: max 1.0e3 with rms 1.0e2 is committed, \
+            "golden `a`: its floor is 1.0e9x the measured one, at most 8x is allowed: max 1.0e3 with rms 1.0e2 is committed, \
              max 1.0e-6 with rms 1.0e-7 was measured now",
             "golden `b`: its floor is ",
             "0 reproduced, 1 not",
@@ -61,7 +61,7 @@ fn a_set_cannot_vouch_for_itself_by_its_floors() {
     );
     // Every golden is the same to the bit, and only floors grew.
     project.make(&set, 1, 0.0, 1e-3);
-    project.prints(1, &["--check", "--run"], 1, &["golden `a`: its floor is 1000x what it is now"]);
+    project.prints(1, &["--check", "--run"], 1, &["golden `a`: its floor is 1000x the measured one"]);
     // A difference that other kernels can cause is reported, and so is a floor that shrank.
     project.make(&set, 1, 0.0, 3e-6);
     let changed = "note: golden `a`: its floor changed: max 3.0e-6 with rms 3.0e-7 is committed";

@@ -101,12 +101,12 @@ fn kill_campaign() {
         let (code, text) = bounded(command.env("MARK", (3 - found).to_string()));
         assert_eq!(code, 0, "kill {round}: {text}");
         assert_eq!(project.mark(), Some(3 - found), "kill {round}: {text}");
-        reported += u64::from(text.contains("an earlier run was stopped"));
+        reported += u64::from(text.contains("an earlier run was interrupted"));
         if project.entries() != ["model"] {
             // A process was still at work there; the next command finds it gone.
             twice += 1;
             assert!(text.contains("a later run removes"), "kill {round}: {text}");
-            project.prints(3 - found, &["--yes"], 0, &["an earlier run was stopped"]);
+            project.prints(3 - found, &["--yes"], 0, &["an earlier run was interrupted"]);
         }
         assert_eq!(project.entries(), ["model"], "kill {round}: {text}");
         assert_eq!(fs::read_dir(project.path("fixtures/model")).unwrap().count(), 1, "kill {round}");
@@ -138,7 +138,7 @@ fn what_a_killed_run_left_is_reported_and_removed() {
         1,
         &[],
         0,
-        &["an earlier run was stopped: nothing had been replaced; removed the 2 bytes that it left"],
+        &["an earlier run was interrupted: nothing had been replaced; removed the 2 bytes that it left behind"],
     );
     assert_eq!(project.entries(), ["model"]);
 

@@ -60,7 +60,7 @@ fn nothing_is_replaced_without_consent() {
         1,
         &[
             "3 tensors: 3 added",
-            "1 set would change, and there is no terminal to ask on; nothing was replaced",
+            "1 set would change, but there is no terminal to ask on; nothing was replaced",
             "pass `--yes`",
         ],
     );

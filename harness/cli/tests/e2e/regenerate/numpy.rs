@@ -84,7 +84,7 @@ fn other_parameters_give_tensors_of_another_shape() {
         0,
         &[
             "`params` of the reference block changed",
-            "4 with another dtype or shape, 5 the same",
+            "4 with a different dtype or shape, 5 the same",
             "old  float32 [1, 6, 32]",
             "new  float32 [1, 7, 32]",
         ],

@@ -121,7 +121,7 @@ fn a_script_ends_with_a_command_that_is_killed() {
         2,
         &["--yes"],
         0,
-        &["an earlier run was stopped: nothing had been replaced", "1 replaced"],
+        &["an earlier run was interrupted: nothing had been replaced", "1 replaced"],
     );
     assert_eq!(project.mark(), Some(2));
     gone(&project);

@@ -211,7 +211,10 @@ fn an_examined_tensor_must_be_finite_and_in_its_range() {
     assert_eq!(look(&values, &Rule::default()).class, Some(Class::Finite));
     let outcome = look(&values, &rule);
     assert_eq!(outcome.class, Some(Class::Finite));
-    assert_eq!(outcome.detail, "actual has 1 NaN, and no golden has them; write `nan: equal` to allow them");
+    assert_eq!(
+        outcome.detail,
+        "actual has 1 NaN, but there is no golden to compare with; write `nan: equal` to allow them"
+    );
     let in_range = Rule { nan_equal: true, ..rule.clone() };
     assert_eq!(look(&values, &in_range).class, Some(Class::Range));
     let metrics = outcome.metrics.unwrap();

@@ -71,12 +71,12 @@ fn parts(#[case] sources: &[usize], #[case] words: &str, #[values(Float32, Bfloa
 fn steps_along_an_axis() {
     let case = Case::normal(Float32, &[12, 5], 10);
     let late: Vec<f64> = [&case.golden[..5], &case.golden[..55]].concat();
-    case.is(&late, "shifted", &["1 too late", "axis 0"]);
+    case.is(&late, "shifted", &["1 step too late", "axis 0"]);
     let rolled: Vec<f64> = [&case.golden[5..], &case.golden[..5]].concat();
-    case.is(&rolled, "shifted", &["1 too early", "wraps around"]);
+    case.is(&rolled, "shifted", &["1 step too early", "wraps around"]);
     let ids: Vec<f64> = (0..24).map(|i| f64::from(i * i % 31)).collect();
     let case = Case::new(Int32, &[24], &ids);
-    case.is(&[&ids[1..], &[99.0]].concat(), "shifted", &["1 too early"]);
+    case.is(&[&ids[1..], &[99.0]].concat(), "shifted", &["1 step too early"]);
 }
 
 #[test]

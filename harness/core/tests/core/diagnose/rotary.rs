@@ -77,5 +77,5 @@ fn tables(#[case] of: fn(f64) -> f64) {
     };
     let case = Case::new(Float32, &[TOKENS, WIDTH], &table(10_000.0, 0.0)).named("rope.cos");
     case.is(&table(1_000_000.0, 0.0), "rope_base", &["1e6 if the golden's base is 10000"]);
-    case.is(&table(10_000.0, 1.0), "shifted", &["1 too early along axis 0"]);
+    case.is(&table(10_000.0, 1.0), "shifted", &["1 step too early along axis 0"]);
 }

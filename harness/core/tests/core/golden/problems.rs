@@ -182,7 +182,7 @@ fn a_later_format_asks_for_an_update_and_a_cause_is_in_the_chain() {
     let error = fixture.open().unwrap_err();
     assert_eq!(error.class(), Class::Corrupt);
     assert!(error.to_string().ends_with("cannot be used; update mlx-parity"), "{error}");
-    assert_eq!(error.source().unwrap().to_string(), "its format is 2, this mlx-parity reads up to 1");
+    assert_eq!(error.source().unwrap().to_string(), "its format is 2, but this mlx-parity reads up to 1");
 }
 
 #[test]

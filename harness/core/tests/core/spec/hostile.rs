@@ -53,14 +53,20 @@ fn syntax_errors_have_their_place() {
 
 #[test]
 fn depth_is_bounded() {
-    check(&"[".repeat(100_000), "1:256: lists and mappings are nested too deep: expected at most 32 levels");
+    check(
+        &"[".repeat(100_000),
+        "1:256: lists and mappings are nested too deeply: expected at most 32 levels",
+    );
     check(
         &format!("a: {}", "{a: ".repeat(100_000)),
-        "1:128: lists and mappings are nested too deep: expected at most 32 levels",
+        "1:128: lists and mappings are nested too deeply: expected at most 32 levels",
     );
-    check(&"- ".repeat(100_000), "1:65: lists and mappings are nested too deep: expected at most 32 levels");
+    check(
+        &"- ".repeat(100_000),
+        "1:65: lists and mappings are nested too deeply: expected at most 32 levels",
+    );
     let blocks: String = (0..1_000).map(|depth| format!("{}a:\n", " ".repeat(depth))).collect();
-    check(&blocks, "33:33: lists and mappings are nested too deep: expected at most 32 levels");
+    check(&blocks, "33:33: lists and mappings are nested too deeply: expected at most 32 levels");
 }
 
 #[test]
@@ -70,7 +76,7 @@ fn alias_bombs_are_bounded() {
         let last = format!("*a{}", level - 1);
         laughs += &format!("a{level}: &a{level} [{}]\n", [last.as_str(); 10].join(", "));
     }
-    check(&laughs, "5:10: aliases repeat too much: write what is repeated as a `for` loop");
+    check(&laughs, "5:10: aliases repeat too much: write the repeated part as a `for` loop");
     let flat = format!("a: &a {}\nb: [{}]\n", "x".repeat(100_000), ["*a"; 900].join(", "));
     check(&flat, "2:165: the file has too much text: expected at most 4194304 bytes with aliases");
     check(

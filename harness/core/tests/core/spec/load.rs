@@ -71,7 +71,7 @@ fn files_in_the_wrong_place_or_under_the_wrong_name_are_reported() {
     let none = "it looks like a spec, but a spec's file name ends in `.yaml`: rename it to \
                 `<component>.yaml`, or move it out of the spec root";
     let expected = [
-        format!("1/2/3/4/5/6/7/8/9.yaml: the path is more than 8 deep: {layout}"),
+        format!("1/2/3/4/5/6/7/8/9.yaml: the path is more than 8 folders deep: {layout}"),
         format!("a/.hidden.yaml: {characters}: {layout}"),
         format!("a/b.yml: {none}"),
         "a/bad: 1:1: key `port` is missing in a spec".to_owned(),
@@ -79,7 +79,7 @@ fn files_in_the_wrong_place_or_under_the_wrong_name_are_reported() {
         format!("a/d.yaml.bak: {none}"),
         format!("a/e.Yaml~: {none}"),
         format!("a/with space.yaml: {characters}: {layout}"),
-        format!("top.yaml: a spec is in the folder of its model: {layout}"),
+        format!("top.yaml: a spec must be in the folder of its model: {layout}"),
     ];
     assert_eq!(broken(&specs), expected);
 }
@@ -196,7 +196,7 @@ fn policies_have_rules_of_their_own() {
     );
     check(
         "version: 1\npolicies: {a-b: {rtol: 0, atol: 0, dtypes: []}}",
-        &["2:12: policy `a-b` is not a name: expected letters, digits and `_`, and no digit first"],
+        &["2:12: policy `a-b` is not a valid name: expected letters, digits and `_`, and no digit first"],
     );
     check(
         "version: 1\npolicies: {a: {rtol: 0, atol: 0, dtypes: [], abuot: x}}",

@@ -124,7 +124,7 @@ fn damaged_archives_are_refused() {
     assert_eq!(&twice[name..name + 5], b"b.npy");
     twice[name] = b'a';
     let words = error("a.npz", twice, "a").to_string();
-    assert!(words.contains("two members have one name"), "{words}");
+    assert!(words.contains("two members have the same name"), "{words}");
     // An archive after other bytes.
     let words = error("a.npz", [b"#!/bin/sh\n", &two[..]].concat(), "a").to_string();
     assert!(words.contains("cannot be unpacked"), "{words}");

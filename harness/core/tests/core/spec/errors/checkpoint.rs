@@ -106,8 +106,8 @@ fn names_of_checkpoints() {
     check_checkpoints(
         "- {name: x, hits: 3, shape: []}\n- {name: x@2, shape: []}\n- {name: x@3, shape: []}",
         &[
-            "6:10: checkpoint `x@2` is declared twice: expected another name, or fewer `hits` there (5:10: has it as \
-           one of its 3 hits)",
+            "6:10: checkpoint `x@2` is declared twice: expected another name, or fewer `hits` there (5:10: uses \
+           this name for one of its 3 hits)",
         ],
     );
 }
@@ -146,7 +146,7 @@ fn loops() {
     check_for("{}", &["5:24: found 0 axes: expected 1 to 8, as in `{i: 0..4}`"]);
     check_for(
         "{i-j: 0..2}",
-        &["5:25: axis `i-j` is not a name: expected letters, digits and `_`, and no digit first"],
+        &["5:25: axis `i-j` is not a valid name: expected letters, digits and `_`, and no digit first"],
     );
     check_for("[0, 1]", &["5:24: found a list: expected `for`, which is a mapping"]);
     check_checkpoints(
@@ -155,7 +155,7 @@ fn loops() {
     );
     check_checkpoints(
         "- {name: 'x.{i', for: {i: 0..2}, shape: []}",
-        &["5:13: a brace without its other half in \
+        &["5:13: unmatched brace in \
         `x.{i`: expected `{axis}`"],
     );
     check_checkpoints(
@@ -199,7 +199,7 @@ fn conditions() {
         "i > 9",
         &["5:52: `when` holds for none of 4 combinations: expected at least one, or nothing is checked"],
     );
-    check_when(&"(".repeat(40), &["5:85: `when`: nested more than 32 deep"]);
+    check_when(&"(".repeat(40), &["5:85: `when`: nested more than 32 levels deep"]);
     check_when(
         &format!("i == {}", "1".repeat(500)),
         &["5:53: `when`: a condition may have at most 500 characters"],

@@ -143,7 +143,7 @@ fn what_is_done_to_a_golden() {
     check_checkpoints(
         "- {name: x, dtype: float32, noise: 8, shape: [1], layout: n c -> c n}",
         &["5:59: layout has 2 \
-        axes, `shape` has 1: expected as many (5:46: `shape`)"],
+        axes, `shape` has 1: expected the same number (5:46: `shape`)"],
     );
     check_checkpoints(
         "- {name: x, dtype: float32, noise: 8, squeeze: [0, 0, 16]}",
@@ -161,7 +161,7 @@ fn what_is_done_to_a_golden() {
         "- {name: x, shape: [], layout: n c -> c n, squeeze: [0], cast: float32}",
         &[
             "5:32: `layout` without a value gate: no golden is compared here: leave it out",
-            "5:32: layout has 2 axes, `shape` has 0: expected as many (5:20: `shape`)",
+            "5:32: layout has 2 axes, `shape` has 0: expected the same number (5:20: `shape`)",
             "5:53: `squeeze` without a value gate: no golden is compared here: leave it out",
             "5:64: `cast` without a value gate: no golden is compared here: leave it out",
         ],

@@ -126,7 +126,7 @@ fn reference_and_its_params() {
     check(
         &spec("{script: s, params: {x: {y: [.nan]}}}"),
         &["4:41: found the number `NaN`: expected a finite number, \
-           since settings are handed over as JSON"],
+           since `params` are passed as JSON"],
     );
     check(
         &spec("{script: s, params: {x: 99999999999999999999}}"),
