@@ -231,7 +231,7 @@ def test_killed_at_any_moment_the_set_is_whole(tmp_path: Path) -> None:
     script.write_text(CHILD)
     out = tmp_path / "sets" / "set"
     chance = random.Random(7)
-    for _ in range(25):
+    for _ in range(8):
         child = subprocess.Popen(
             [sys.executable, str(script), str(out)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         )

@@ -116,7 +116,7 @@ fn two_runs_at_once_do_not_disturb_each_other() {
 }
 
 #[test]
-fn a_hundred_runs_give_the_same_verdicts() {
+fn repeated_runs_give_the_same_verdicts() {
     let project = Project::with_port("scaled");
     let trials = || {
         let ran = project.run(&[]);
@@ -125,7 +125,7 @@ fn a_hundred_runs_give_the_same_verdicts() {
     };
     let first = trials();
     assert_eq!(first.lines().count(), 7);
-    for _ in 1..100 {
+    for _ in 1..20 {
         assert_eq!(trials(), first);
     }
 }

@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
@@ -82,8 +83,16 @@ print(json.dumps({'version': sys.version_info[:2], 'libc': platform.libc_ver(), 
     'executable': sys.executable}))";
 
 impl Python {
-    /// `$PARITY_PYTHON`, or else `python3`, if it is new enough and has pip.
-    pub(crate) fn find() -> Result<Self, PythonError> {
+    /// `$PARITY_PYTHON`, or else `python3`, if it is new enough and has pip. It is asked once per process.
+    pub(crate) fn find() -> Result<&'static Self, PythonError> {
+        static FOUND: OnceLock<Python> = OnceLock::new();
+        match FOUND.get() {
+            Some(python) => Ok(python),
+            None => Self::ask().map(|python| FOUND.get_or_init(|| python)),
+        }
+    }
+
+    fn ask() -> Result<Self, PythonError> {
         let program = mlx_parity_core::settings::variable("PARITY_PYTHON").unwrap_or("python3");
         let name = program.to_owned();
         let output = Command::new(program)

@@ -18,7 +18,7 @@ pub(super) struct Compiler {
 }
 
 /// A short program with what mlx-c needs of the language: C++20's concepts and a half-precision type.
-const PROBE: &str = "#include <concepts>\n#include <string>\n\
+const PROBE: &str = "#include <concepts>\n\
     static_assert(std::integral<int>);\n_Float16 parity_half = 1;\nint main() {}\n";
 
 impl Compiler {

@@ -92,8 +92,8 @@ fn a_floor_that_changes_is_shown_before_anything_is_replaced() {
     project.make(&format!("fixtures/{SET}"), 1, 0.0, 1e-6);
     project.make("made/1", 1, 0.0, 1e-4);
     let text = [
-        "3 tensors: 2 with another floor only, 1 the same, 2 floors grew",
-        "golden a  another floor, the same elements; its floor grew 100x",
+        "3 tensors: 2 with a different floor only, 1 the same, 2 floors grew",
+        "golden a  a different floor, the same elements; its floor grew 100x",
         "  1.0e-4    1.0e-5\n",
     ];
     project.prints(1, &["--force"], 1, &text);
