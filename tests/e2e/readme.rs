@@ -6,6 +6,8 @@
 use std::fs;
 use std::process::Output;
 
+use serde_json::Value;
+
 use crate::project::{Project, Ran, SPEC, repository};
 
 /// The sample that follows the command, without the indentation of a list.
@@ -134,6 +136,43 @@ fn the_mutations_are_printed() {
     loosen(&project, "rtol: 0.02, atol: 1e-3");
     let text = ran(project.xtask(&["mutate", "gated_mlp/block"]).output().unwrap());
     check_sample("cargo xtask mutate gated_mlp/block", &text);
+}
+
+#[test]
+fn the_first_faulty_stage_is_printed() {
+    let project = Project::with_port("wrong_eps");
+    let text = ran(project.xtask(&["bisect", "gated_mlp/block"]).output().unwrap());
+    check_sample("cargo xtask bisect gated_mlp/block", &text);
+}
+
+#[test]
+fn the_difference_of_two_files_is_printed() {
+    let project = Project::with_port("right");
+    let goldens = fs::read(project.path("fixtures/gated_mlp/block/goldens.safetensors")).unwrap();
+    fs::write(project.path("port.safetensors"), as_the_port_has_them(&goldens)).unwrap();
+    let command =
+        "diff fixtures/gated_mlp/block port.safetensors --rename norm=rms_norm --noise fixtures/gated_mlp/block";
+    let arguments: Vec<&str> = command.split(' ').collect();
+    let text = ran(project.xtask(&arguments).current_dir(project.path("")).output().unwrap());
+    check_sample(&format!("cargo xtask {command}"), &text);
+}
+
+/// A safetensors file with `norm` under another name, `gated` 0.1 % too large, and `out` too large by 1e-4.
+fn as_the_port_has_them(goldens: &[u8]) -> Vec<u8> {
+    let start = 8 + u64::from_le_bytes(goldens[..8].try_into().unwrap()) as usize;
+    let mut header: serde_json::Map<String, Value> = serde_json::from_slice(&goldens[8..start]).unwrap();
+    let mut data = goldens[start..].to_vec();
+    let changes: [(&str, fn(f32) -> f32); 2] = [("gated", |x| 1.001 * x), ("out", |x| x + 1e-4)];
+    for (name, change) in changes {
+        let [from, to] = [0, 1].map(|end| header[name]["data_offsets"][end].as_u64().unwrap() as usize);
+        for bytes in data[from..to].as_chunks_mut::<4>().0 {
+            *bytes = change(f32::from_le_bytes(*bytes)).to_le_bytes();
+        }
+    }
+    let norm = header.remove("norm").unwrap();
+    header.insert("rms_norm".into(), norm);
+    let header = serde_json::to_vec(&header).unwrap();
+    [&(header.len() as u64).to_le_bytes()[..], &header, &data].concat()
 }
 
 /// Gives the checkpoint `out` this gate.

@@ -44,14 +44,32 @@ impl Project {
         fs::write(self.path(file), text.replacen(from, to, 1)).unwrap();
     }
 
-    /// Runs the command, and expects the exit code and these words.
+    /// Runs the command, expects the exit code and these words, and returns what it printed.
     #[track_caller]
-    fn prints(&self, arguments: &[&str], code: i32, words: &[&str]) {
+    fn prints(&self, arguments: &[&str], code: i32, words: &[&str]) -> String {
         let mut command = cargo_parity(self.0.path(), &["regenerate-fixtures"]);
         // The Python that the exporter's tests run with.
         command.envs(std::env::var_os("PARITY_PYTHON").map(|python| ("PARITY_PYTHON", python)));
-        check(command.args(arguments).output().unwrap(), code, words);
+        check(command.args(arguments).output().unwrap(), code, words)
     }
+}
+
+/// The README's sample of `regenerate-fixtures`, line by line, with `#` for each number.
+fn sample() -> Vec<String> {
+    let readme = fs::read_to_string(repository().join("README.md")).unwrap();
+    let command = "  cargo xtask regenerate-fixtures gated_mlp/block\n  ```\n  ```text\n";
+    let (_, block) = readme.split_once(command).unwrap();
+    without_numbers(block.split_once("  ```").unwrap().0)
+}
+
+/// The lines of a text with `#` for each number and one blank between words; empty lines are left out.
+fn without_numbers(text: &str) -> Vec<String> {
+    let word = |word: &str| {
+        let number = word.trim_end_matches([',', 'x']);
+        if number.parse::<f64>().is_ok() { format!("#{}", &word[number.len()..]) } else { word.to_owned() }
+    };
+    let line = |line: &str| line.split_whitespace().map(word).collect::<Vec<_>>().join(" ");
+    text.lines().map(line).filter(|line| !line.is_empty()).collect()
 }
 
 #[test]
@@ -61,11 +79,17 @@ fn a_changed_script_is_stale_until_it_was_run() {
     project.edit(SCRIPT, "np.float32(1e-6)", "np.float32(1e-5)");
     project.prints(&["--check"], 1, &["are stale: the content of"]);
     // The committed inputs and weights are used again; only goldens that depend on the edit change.
-    project.prints(
+    let text = project.prints(
         &["--yes"],
         0,
         &["9 tensors: 3 changed, 6 the same", "golden norm  differs by up to", "x its floor"],
     );
+    let printed = without_numbers(&text);
+    let sample = sample();
+    assert_eq!(sample.len(), 6);
+    for line in &sample {
+        assert!(printed.contains(line), "the README has `{line}`, but this is printed:\n{text}");
+    }
     project.prints(&["--check"], 0, &["1 current, 0 not"]);
     project.prints(&["--check", "--run"], 0, &["3 goldens reproduced, 3 of them to the bit"]);
     project.prints(&["--yes", "--force"], 0, &["reproduced byte for byte"]);
