@@ -24,6 +24,7 @@ pub mod golden;
 pub mod mutation;
 pub mod number;
 pub mod preflight;
+pub mod recipe;
 pub mod record;
 pub mod report;
 pub mod results;
