@@ -26,6 +26,7 @@ pub mod number;
 pub mod preflight;
 pub mod recipe;
 pub mod record;
+pub mod replay;
 pub mod report;
 pub mod results;
 pub mod root;
