@@ -150,8 +150,7 @@ fn the_difference_of_two_files_is_printed() {
     let project = Project::with_port("right");
     let goldens = fs::read(project.path("fixtures/gated_mlp/block/goldens.safetensors")).unwrap();
     fs::write(project.path("port.safetensors"), as_the_port_has_them(&goldens)).unwrap();
-    let command =
-        "diff fixtures/gated_mlp/block port.safetensors --rename norm=rms_norm --noise fixtures/gated_mlp/block";
+    let command = "diff fixtures/gated_mlp/block port.safetensors --rename norm=rms_norm --noise fixtures/gated_mlp/block";
     let arguments: Vec<&str> = command.split(' ').collect();
     let text = ran(project.xtask(&arguments).current_dir(project.path("")).output().unwrap());
     check_sample(&format!("cargo xtask {command}"), &text);

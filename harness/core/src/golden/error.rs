@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use super::manifest::{ManifestError, Role};
 use crate::gate::Class;
+use crate::recipe::RecipeError;
 use crate::tensor::{Dtype, TensorError};
 use crate::text::program::program;
 
@@ -65,6 +66,15 @@ pub enum FixtureError {
     /// A tensor's checksum differs from the manifest's.
     #[error("`{key}` of `{}` has SHA-256 {found}, but the manifest lists {expected}; {}", path.display(), regenerate(set))]
     Checksum { set: String, path: PathBuf, key: String, expected: Box<str>, found: Box<str> },
+    /// The checksum of a file that holds no tensors differs from the manifest's.
+    #[error("`{}` has SHA-256 {found}, but the manifest lists {expected}; {}", path.display(), regenerate(set))]
+    FileChecksum { set: String, path: PathBuf, expected: Box<str>, found: Box<str> },
+    /// The recipe cannot be used.
+    #[error("recipe `{}` cannot be used; {}", path.display(), match **source {
+        RecipeError::Future { .. } => "update mlx-parity".into(),
+        _ => regenerate(set),
+    })]
+    Recipe { set: String, path: PathBuf, source: Box<RecipeError> },
     /// A file changed after it was opened or verified.
     #[error("fixture file `{}` changed while it was in use: {how}; stop whatever writes there, then rerun", path.display())]
     Changed { set: String, path: PathBuf, how: &'static str },
@@ -99,6 +109,8 @@ impl FixtureError {
             | Self::Dtype { .. }
             | Self::Shape { .. }
             | Self::Checksum { .. }
+            | Self::FileChecksum { .. }
+            | Self::Recipe { .. }
             | Self::Changed { .. }
             | Self::ExtraFile { .. }
             | Self::ExtraTensor { .. } => Class::Corrupt,

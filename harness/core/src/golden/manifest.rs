@@ -24,8 +24,21 @@ pub struct Manifest {
     /// Where and with which versions it was made. Free-form, for people.
     #[serde(default)]
     pub provenance: Map<String, Value>,
+    /// The file with the operations by which the reference made the goldens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recipes: Option<RecipesFile>,
     /// Every tensor of the set.
     pub tensors: Vec<TensorEntry>,
+}
+
+/// The file with the recipes of a fixture set.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RecipesFile {
+    /// The file, relative to the folder, with `/` between the parts of its path.
+    pub file: String,
+    /// Hex SHA-256 of the file's bytes.
+    pub sha256: String,
 }
 
 /// The reference that made a fixture set.
@@ -90,6 +103,8 @@ pub enum Role {
     Input,
     /// A parameter of the port.
     Weight,
+    /// A tensor that recipes use, and that the reference neither takes nor learns.
+    Constant,
 }
 
 impl Role {
@@ -99,6 +114,7 @@ impl Role {
             Self::Golden => "golden",
             Self::Input => "input",
             Self::Weight => "weight",
+            Self::Constant => "constant",
         }
     }
 }
@@ -123,6 +139,9 @@ pub enum ManifestError {
     /// The key is not a hash.
     #[error("`made_by.key` is `{found}`, expected 64 lower-case hexadecimal digits")]
     Key { found: String },
+    /// The file of recipes is not described as it must be.
+    #[error("`recipes`: {problem}")]
+    Recipes { problem: String },
     /// An entry contradicts itself or another entry.
     #[error("tensor {index} (`{}`): {problem}", name.escape_debug())]
     Tensor { index: usize, name: String, problem: String },
@@ -149,6 +168,9 @@ impl Manifest {
         if !is_sha256(&manifest.made_by.key) {
             return Err(ManifestError::Key { found: manifest.made_by.key });
         }
+        if let Some(recipes) = &manifest.recipes {
+            recipes.check(&manifest.tensors).map_err(|problem| ManifestError::Recipes { problem })?;
+        }
         let mut names = HashSet::new();
         let mut sequences = HashMap::new();
         for (index, entry) in manifest.tensors.iter().enumerate() {
@@ -164,6 +186,26 @@ impl Manifest {
             }
         }
         Ok(manifest)
+    }
+}
+
+impl RecipesFile {
+    fn check(&self, tensors: &[TensorEntry]) -> Result<(), String> {
+        let file = self.file.escape_debug();
+        if !is_plain_path(&self.file) || !self.file.ends_with(".json") {
+            return Err(format!("its file `{file}` is not a plain path from the folder that ends in .json"));
+        }
+        // The manifest's own name, which only the folder of another set may contain.
+        if self.file.rsplit('/').next() == Some("manifest.json")
+            || tensors.iter().any(|one| one.file == self.file)
+        {
+            return Err(format!("its file `{file}` is already used"));
+        }
+        if !is_sha256(&self.sha256) {
+            let found = self.sha256.escape_debug();
+            return Err(format!("its sha256 is `{found}`, expected 64 lower-case hexadecimal digits"));
+        }
+        Ok(())
     }
 }
 
@@ -200,7 +242,7 @@ impl TensorEntry {
         }
         match (self.role, self.sequence) {
             (Role::Golden, None) => return Err("a golden needs a `sequence`".into()),
-            (Role::Input | Role::Weight, Some(_)) => {
+            (Role::Input | Role::Weight | Role::Constant, Some(_)) => {
                 return Err(format!("only a golden has a `sequence`, but this is {}", an(self.role)));
             }
             _ => {}

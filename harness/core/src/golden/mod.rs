@@ -6,13 +6,14 @@ mod error;
 mod key;
 mod manifest;
 mod memory;
+mod recipes;
 mod set;
 mod verify;
 
 pub use crate::files::identity::FileIdentity;
 pub use error::FixtureError;
 pub use key::{canonical_json, made_by_key};
-pub use manifest::{FORMAT, MadeBy, Manifest, ManifestError, Role, TensorEntry};
+pub use manifest::{FORMAT, MadeBy, Manifest, ManifestError, RecipesFile, Role, TensorEntry};
 pub use memory::{ChecksumMemory, Trust};
 pub use set::MANIFEST;
 pub use set::{FixtureSet, Golden};

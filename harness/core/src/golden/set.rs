@@ -196,6 +196,15 @@ impl FixtureSet {
         self.read(self.entry(Role::Weight, name)?)
     }
 
+    /// The constant of recipes with this name, checked like a golden.
+    ///
+    /// # Errors
+    ///
+    /// As [`golden`](Self::golden).
+    pub fn constant(&self, name: &str) -> Result<Tensor, FixtureError> {
+        self.read(self.entry(Role::Constant, name)?)
+    }
+
     /// The manifest's entries for weights, in its order.
     pub fn weights(&self) -> impl Iterator<Item = &TensorEntry> {
         self.entries(Role::Weight)
@@ -293,6 +302,11 @@ impl FixtureSet {
     /// The folder with links resolved.
     pub(super) fn real_folder(&self) -> &Path {
         &self.real
+    }
+
+    /// Whether the manifest lists a tensor with this role and name.
+    pub(super) fn lists(&self, role: Role, name: &str) -> bool {
+        self.index.contains_key(&(role, name.to_owned()))
     }
 
     fn entry(&self, role: Role, name: &str) -> Result<&TensorEntry, FixtureError> {

@@ -29,7 +29,9 @@ impl FixtureSet {
         for (file, entries) in &files {
             verify_file(self, file, entries, memory, &mut problems);
         }
-        extra_files(self, &files.into_keys().collect(), &mut problems);
+        problems.extend(self.recipe().err());
+        let recipes = self.manifest().recipes.as_ref().map(|recipes| recipes.file.as_str());
+        extra_files(self, &files.into_keys().chain(recipes).collect(), &mut problems);
         problems
     }
 }

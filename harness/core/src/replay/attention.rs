@@ -1,0 +1,159 @@
+//! Scaled dot-product attention.
+
+use super::array::{Array, elements};
+use super::error::ReplayError;
+use super::matrix::{Matrix, product};
+use super::walk::{Walk, broadcast, broadcast_strides};
+use super::work::Work;
+use crate::recipe::Mask;
+
+/// The parts of attention that its attributes give.
+pub(super) struct Attention {
+    pub(super) scale: f64,
+    pub(super) causal: bool,
+    pub(super) groups: usize,
+    pub(super) mask: Option<Mask>,
+}
+
+/// Attention of queries (…, heads, tokens, dim) to keys and values, as torch's fused kernels compute it.
+///
+/// With `groups`, each head of keys and values serves as many heads of queries, one after the other. A query that may
+/// attend to no key gets zeros.
+pub(super) fn attention(
+    [q, k, v]: [&Array; 3],
+    mask: Option<&Array>,
+    Attention { scale, causal, groups, mask: kind }: Attention,
+    work: &Work,
+) -> Result<Array, ReplayError> {
+    let bad = || {
+        let shapes = [q, k, v].map(Array::shape);
+        ReplayError::operands(format!("shapes {shapes:?} with {groups} queries per key have no attention"))
+    };
+    for operand in [q, k, v].into_iter().chain(mask) {
+        operand.check_real()?;
+    }
+    let ([q_outer @ .., queries, dim], [k_outer @ .., keys, k_dim]) = (q.shape(), k.shape()) else {
+        return Err(bad());
+    };
+    let [v_outer @ .., v_keys, v_dim] = v.shape() else { return Err(bad()) };
+    if dim != k_dim || keys != v_keys || groups == 0 {
+        return Err(bad());
+    }
+    // Each head of keys is repeated for its group of queries: an axis of its own, along which keys do not move.
+    let outer_of_q =
+        if groups == 1 { q_outer.to_vec() } else { split_heads(q_outer, groups).ok_or_else(bad)? };
+    let grouped = |outer: &[usize]| match (groups, outer) {
+        (1, _) | (_, []) => outer.to_vec(),
+        _ => [outer, &[1]].concat(),
+    };
+    let (outer_of_k, outer_of_v) = (grouped(k_outer), grouped(v_outer));
+    let outer = broadcast(&[&outer_of_q, &outer_of_k, &outer_of_v]).map_err(|_| bad())?;
+    let mut shape = outer.clone();
+    if groups > 1 {
+        // The two axes of the heads become one again.
+        let group = shape.pop().unwrap_or(1);
+        let heads = shape.pop().unwrap_or(1);
+        shape.push(elements(&[heads, group])?);
+    }
+    let full_mask = [&shape[..], &[*queries, *keys]].concat();
+    shape.extend([*queries, *v_dim]);
+    let (length, batches) = (elements(&shape)?, elements(&outer)?);
+    let scores_length = elements(&[*queries, *keys])?;
+    work.products(&[batches, scores_length, elements(&[dim + v_dim])?])?;
+    work.functions(elements(&[batches, scores_length])?.max(length))?;
+    let mut out = work.filled(length, 0.0)?;
+    let mask = match (mask, kind) {
+        (None, None) => None,
+        (Some(mask), Some(kind)) => {
+            if broadcast(&[mask.shape(), &full_mask]).ok().as_ref() != Some(&full_mask) {
+                return Err(ReplayError::operands(format!(
+                    "a mask of shape {:?} does not fit scores of shape {full_mask:?}",
+                    mask.shape()
+                )));
+            }
+            let strides = broadcast_strides(mask.shape(), &full_mask);
+            Some((mask.values(), strides, kind))
+        }
+        _ => return Err(ReplayError::operands("the mask and the attribute `mask` contradict each other")),
+    };
+    if length == 0 || *keys == 0 {
+        return Ok(Array::real(shape, out));
+    }
+    let mut scores = work.filled(scores_length, 0.0)?;
+    let sizes = [queries * dim, keys * dim, keys * v_dim];
+    let strides =
+        [(&outer_of_q, sizes[0]), (&outer_of_k, sizes[1]), (&outer_of_v, sizes[2])].map(|(own, size)| {
+            broadcast_strides(own, &outer).into_iter().map(|stride| stride * size).collect::<Vec<_>>()
+        });
+    let walk = Walk::new(&outer, strides.each_ref().map(Vec::as_slice));
+    let mut results = out.chunks_exact_mut(queries * v_dim).enumerate();
+    walk.rows(|at| {
+        for i in 0..walk.length {
+            let Some((batch, out)) = results.next() else { return };
+            let at = [0, 1, 2].map(|operand| at[operand] + i * walk.steps[operand]);
+            let queries_of = Matrix::rows(&q.values()[at[0]..], *dim);
+            let keys_of = Matrix::transposed(&k.values()[at[1]..], *dim);
+            product([*queries, *dim, *keys], queries_of, keys_of, &mut scores);
+            for (query, row) in scores.chunks_exact_mut(*keys).enumerate() {
+                row.iter_mut().for_each(|score| *score *= scale);
+                if let Some((mask, strides, kind)) = &mask {
+                    apply_mask(row, mask, strides, &full_mask, batch * queries + query, *kind);
+                }
+                if causal {
+                    row[(query + 1).min(*keys)..].fill(f64::NEG_INFINITY);
+                }
+                softmax(row);
+            }
+            let values_of = Matrix::rows(&v.values()[at[2]..], *v_dim);
+            product([*queries, *keys, *v_dim], Matrix::rows(&scores, *keys), values_of, out);
+        }
+    });
+    Ok(Array::real(shape, out))
+}
+
+/// The outer axes of the queries with their heads split into groups.
+fn split_heads(outer: &[usize], groups: usize) -> Option<Vec<usize>> {
+    let (heads, rest) = outer.split_last()?;
+    (heads % groups == 0).then(|| [rest, &[heads / groups, groups]].concat())
+}
+
+/// Applies a row of the mask, given by its position among all rows.
+fn apply_mask(
+    row: &mut [f64],
+    mask: &[f64],
+    strides: &[usize],
+    shape: &[usize],
+    position: usize,
+    kind: Mask,
+) {
+    let (Some((&step, strides)), Some((_, lengths))) = (strides.split_last(), shape.split_last()) else {
+        return;
+    };
+    let (mut at, mut rest) = (0, position);
+    for (&length, &stride) in lengths.iter().zip(strides).rev() {
+        at += rest % length * stride;
+        rest /= length;
+    }
+    for (i, score) in row.iter_mut().enumerate() {
+        let mask = mask[at + i * step];
+        match kind {
+            Mask::Add => *score += mask,
+            Mask::Bool if mask == 0.0 => *score = f64::NEG_INFINITY,
+            Mask::Bool => {}
+        }
+    }
+}
+
+/// The softmax of a row; zeros if all of it is minus infinity.
+fn softmax(row: &mut [f64]) {
+    let largest = row.iter().copied().fold(f64::NEG_INFINITY, super::binary::maximum);
+    if largest == f64::NEG_INFINITY {
+        return row.fill(0.0);
+    }
+    let mut total = 0.0;
+    for x in row.iter_mut() {
+        *x = (*x - largest).exp();
+        total += *x;
+    }
+    row.iter_mut().for_each(|x| *x /= total);
+}

@@ -1,0 +1,139 @@
+//! Evaluates one operation.
+
+use super::array::{Array, elements};
+use super::attention::{Attention, attention};
+use super::binary::{binary, select};
+use super::complex::complex;
+use super::convolution::{Conv, ConvTranspose, conv, conv_transpose};
+use super::dequantize::dequantize;
+use super::einsum::einsum;
+use super::error::ReplayError;
+use super::join::{cat, pixel_shuffle, pixel_unshuffle, stack, triangle};
+use super::lookup::lookup;
+use super::matrix::{linear, matmul};
+use super::normalize::normalize;
+use super::pick::{flip, pad, repeat_interleave, roll, tile};
+use super::pool::pool;
+use super::rank::{cumsum, sort, topk};
+use super::reduce::reduce;
+use super::strided::{expand, permute, put, slice};
+use super::unary::{cast, unary};
+use super::upsample::upsample;
+use super::work::Work;
+use crate::recipe::{Form, Leaf, Op, Product};
+
+/// The value of an operation on these operands, in float64. An absent operand is `None`.
+///
+/// Inputs, weights and constants have no operands and are not evaluated here.
+///
+/// # Errors
+///
+/// When the operands do not fit the operation, the operation is unknown, or steps or memory do not suffice.
+pub fn evaluate(op: &Op, inputs: &[Option<Array>], work: &Work) -> Result<Array, ReplayError> {
+    let present: Vec<bool> = inputs.iter().map(Option::is_some).collect();
+    op.check_operands(&present).map_err(ReplayError::operands)?;
+    // At least one step, so that even operations on nothing come to an end.
+    work.spend(1)?;
+    let optional = |at: usize| inputs.get(at).and_then(Option::as_ref);
+    let operand = |at: usize| optional(at).ok_or_else(|| ReplayError::operands("an operand is missing"));
+    match op {
+        Op::Leaf(leaf) => leaf_value(leaf, work),
+        Op::Unknown { why } => Err(ReplayError::Unknown { why: why.clone() }),
+        Op::Unary(function) => unary(*function, operand(0)?, work),
+        Op::Cast { dtype } => cast(*dtype, operand(0)?, work),
+        Op::Binary(function) => binary(*function, operand(0)?, operand(1)?, work),
+        Op::Where => select(operand(0)?, operand(1)?, operand(2)?, work),
+        Op::Reduce { function, axes, keep } => reduce(*function, axes, *keep, operand(0)?, work),
+        Op::Cumsum { axis } => cumsum(operand(0)?, *axis, work),
+        Op::Topk { k, axis, largest, output } => topk(operand(0)?, *k, *axis, *largest, *output, work),
+        Op::Sort { axis, descending, output } => sort(operand(0)?, *axis, *descending, *output, work),
+        Op::Normalize(function) => normalize(*function, inputs, work),
+        Op::Product(product) => product_value(product, inputs, work),
+        Op::Pool { function, kernel, stride, padding } => {
+            pool(operand(0)?, *function, kernel, stride, padding, work)
+        }
+        Op::Lookup(kind) => lookup(kind, operand(0)?, optional(1), work),
+        Op::Form(form) => form_value(form, inputs, work),
+        Op::Complex(function) => complex(*function, operand(0)?, optional(1), work),
+        Op::Dequantize { bits, group_size } => {
+            dequantize([operand(0)?, operand(1)?, operand(2)?], *bits, *group_size, work)
+        }
+    }
+}
+
+fn leaf_value(leaf: &Leaf, work: &Work) -> Result<Array, ReplayError> {
+    match leaf {
+        Leaf::Input { name } | Leaf::Weight { name } | Leaf::Constant { name } => Err(ReplayError::Leaf {
+            what: format!("tensor `{name}`"),
+            problem: "it is part of no fixture set here".to_owned(),
+        }),
+        Leaf::Full { shape, value } => {
+            let length = elements(shape)?;
+            work.elements(length)?;
+            Ok(Array::real(shape.clone(), work.filled(length, *value)?))
+        }
+        Leaf::Arange { start, end, step } => {
+            let count = ((end - start) / step).ceil();
+            if !start.is_finite() || !count.is_finite() || count >= 1e15 {
+                return Err(ReplayError::operands(format!("{start} to {end} by {step} is not a range")));
+            }
+            let length = count.max(0.0) as usize;
+            work.elements(length)?;
+            let values = work.collect(length, (0..length).map(|i| start + i as f64 * step))?;
+            Ok(Array::real(vec![length], values))
+        }
+    }
+}
+
+fn product_value(product: &Product, inputs: &[Option<Array>], work: &Work) -> Result<Array, ReplayError> {
+    let optional = |at: usize| inputs.get(at).and_then(Option::as_ref);
+    let operand = |at: usize| optional(at).ok_or_else(|| ReplayError::operands("an operand is missing"));
+    match product {
+        Product::Linear => linear(operand(0)?, operand(1)?, optional(2), work),
+        Product::Matmul => matmul(operand(0)?, operand(1)?, work),
+        Product::Einsum { equation } => einsum(equation, &all(inputs), work),
+        Product::Conv { stride, padding, dilation, groups } => {
+            let attributes = Conv { stride, padding, dilation, groups: *groups };
+            conv(operand(0)?, operand(1)?, optional(2), &attributes, work)
+        }
+        Product::ConvTranspose { stride, padding, output_padding, dilation, groups } => {
+            let attributes = ConvTranspose { stride, padding, output_padding, dilation, groups: *groups };
+            conv_transpose(operand(0)?, operand(1)?, optional(2), &attributes, work)
+        }
+        Product::Attention { scale, causal, groups, mask } => {
+            let attributes = Attention { scale: *scale, causal: *causal, groups: *groups, mask: *mask };
+            attention([operand(0)?, operand(1)?, operand(2)?], optional(3), attributes, work)
+        }
+    }
+}
+
+fn form_value(form: &Form, inputs: &[Option<Array>], work: &Work) -> Result<Array, ReplayError> {
+    let operand = |at: usize| {
+        let operand = inputs.get(at).and_then(Option::as_ref);
+        operand.ok_or_else(|| ReplayError::operands("an operand is missing"))
+    };
+    let x = operand(0)?;
+    match form {
+        Form::Reshape { shape } => x.reshaped(shape.clone()),
+        Form::Permute { axes } => permute(x, axes, work),
+        Form::Expand { shape } => expand(x, shape, work),
+        Form::Slice(range) => slice(x, *range, work),
+        Form::Cat { axis } => cat(&all(inputs), *axis, work),
+        Form::Stack { axis } => stack(&all(inputs), *axis, work),
+        Form::Pad { pads, mode, value } => pad(x, pads, *mode, *value, work),
+        Form::Roll { shifts, axes } => roll(x, shifts, axes, work),
+        Form::Flip { axes } => flip(x, axes, work),
+        Form::Tile { times } => tile(x, times, work),
+        Form::RepeatInterleave { repeats, axis } => repeat_interleave(x, *repeats, *axis, work),
+        Form::Tril { diagonal } => triangle(x, *diagonal, true, work),
+        Form::Triu { diagonal } => triangle(x, *diagonal, false, work),
+        Form::PutSlices { slices } => put(x, slices, operand(1)?, work),
+        Form::Upsample { mode, size, align } => upsample(x, *mode, size, *align, work),
+        Form::PixelShuffle { factor } => pixel_shuffle(x, *factor, work),
+        Form::PixelUnshuffle { factor } => pixel_unshuffle(x, *factor, work),
+    }
+}
+
+fn all(inputs: &[Option<Array>]) -> Vec<Array> {
+    inputs.iter().flatten().cloned().collect()
+}

@@ -1,0 +1,201 @@
+//! Other resolutions, as `torch.nn.functional.interpolate` computes them.
+
+use super::array::{Array, elements};
+use super::error::ReplayError;
+use super::pick::resize;
+use super::work::Work;
+use crate::recipe::Upsampling;
+
+/// The last axes of `x` with new lengths.
+pub(super) fn upsample(
+    x: &Array,
+    mode: Upsampling,
+    size: &[usize],
+    align: bool,
+    work: &Work,
+) -> Result<Array, ReplayError> {
+    x.check_real()?;
+    let axes = match mode {
+        Upsampling::Nearest | Upsampling::NearestExact => 1..=3,
+        Upsampling::Linear => 1..=1,
+        Upsampling::Bilinear | Upsampling::Bicubic => 2..=2,
+        Upsampling::Trilinear => 3..=3,
+    };
+    let first = x.ndim().checked_sub(size.len()).filter(|_| axes.contains(&size.len()));
+    let Some(first) = first.filter(|&first| !x.shape()[first..].contains(&0) && !size.contains(&0)) else {
+        let shape = x.shape();
+        return Err(ReplayError::operands(format!("shape {shape:?} cannot get size {size:?} by {mode:?}")));
+    };
+    let lengths = size.iter().enumerate().map(|(axis, &length)| (first + axis, length));
+    lengths.filter(|&(axis, length)| x.shape()[axis] != length).try_fold(x.clone(), |x, (axis, to)| {
+        let from = x.shape()[axis];
+        // Whole numbers below 2^53 each, so that no product overflows.
+        elements(&[from, to, 4])?;
+        match mode {
+            Upsampling::Nearest => resize(&x, axis, to, work, |i| i * from / to),
+            Upsampling::NearestExact => resize(&x, axis, to, work, |i| (2 * i + 1) * from / (2 * to)),
+            Upsampling::Linear | Upsampling::Bilinear | Upsampling::Trilinear => {
+                interpolate(&x, axis, to, work, |i| linear(source(i, from, to, align).max(0.0), from))
+            }
+            Upsampling::Bicubic => {
+                interpolate(&x, axis, to, work, |i| cubic(source(i, from, to, align), from))
+            }
+        }
+    })
+}
+
+/// The place in the original axis of element `i`.
+fn source(i: usize, from: usize, to: usize, align: bool) -> f64 {
+    if !align {
+        return (i as f64 + 0.5) * (from as f64 / to as f64) - 0.5;
+    }
+    if to == 1 { 0.0 } else { i as f64 * ((from - 1) as f64 / (to - 1) as f64) }
+}
+
+/// The elements around a place with their weights.
+type Taps<const N: usize> = [(usize, f64); N];
+
+fn linear(place: f64, length: usize) -> Taps<2> {
+    let left = (place as usize).min(length - 1);
+    let part = place - left as f64;
+    [(left, 1.0 - part), ((left + 1).min(length - 1), part)]
+}
+
+/// Weights of cubic convolution with `a = -0.75`; elements beyond the ends are those at the ends.
+fn cubic(place: f64, length: usize) -> Taps<4> {
+    const A: f64 = -0.75;
+    let inner = |x: f64| ((A + 2.0) * x - (A + 3.0)) * x * x + 1.0;
+    let outer = |x: f64| ((A * x - 5.0 * A) * x + 8.0 * A) * x - 4.0 * A;
+    let floor = place.floor();
+    let part = place - floor;
+    let weights = [outer(part + 1.0), inner(part), inner(1.0 - part), outer(2.0 - part)];
+    let mut shift = -1.0;
+    weights.map(|weight| {
+        let at = (floor + shift).clamp(0.0, (length - 1) as f64) as usize;
+        shift += 1.0;
+        (at, weight)
+    })
+}
+
+/// Another length of an axis, each element a weighted sum of old ones.
+fn interpolate<const N: usize>(
+    x: &Array,
+    axis: usize,
+    to: usize,
+    work: &Work,
+    taps: impl Fn(usize) -> Taps<N>,
+) -> Result<Array, ReplayError> {
+    let mut shape = x.shape().to_vec();
+    let from = shape[axis];
+    shape[axis] = to;
+    let length = elements(&shape)?;
+    work.elements(length.saturating_mul(N))?;
+    let mut out = work.filled(length, 0.0)?;
+    let inner: usize = shape[axis + 1..].iter().product();
+    if length > 0 {
+        let taps: Vec<Taps<N>> = (0..to).map(taps).collect();
+        for (rows, old) in out.chunks_exact_mut(to * inner).zip(x.values().chunks_exact(from * inner)) {
+            for (row, taps) in rows.chunks_exact_mut(inner).zip(&taps) {
+                for &(at, weight) in taps {
+                    row.iter_mut().zip(&old[at * inner..][..inner]).for_each(|(sum, x)| *sum += weight * x);
+                }
+            }
+        }
+    }
+    Ok(Array::real(shape, out))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn work() -> Work {
+        Work::new(1 << 30, 1 << 30)
+    }
+
+    fn counted(shape: &[usize]) -> Array {
+        let length = elements(shape).unwrap();
+        Array::new(shape.to_vec(), (0..length).map(|i| (i * i) as f64).collect()).unwrap()
+    }
+
+    #[track_caller]
+    fn check(x: &[usize], mode: Upsampling, size: &[usize], align: bool, expected: &[f64]) {
+        let found = upsample(&counted(x), mode, size, align, &work()).unwrap();
+        assert_eq!(&found.shape()[x.len() - size.len()..], size);
+        assert_eq!(found.len(), expected.len());
+        for (x, y) in found.values().iter().zip(expected) {
+            assert!((x - y).abs() < 1e-12, "{:?}, expected {expected:?}", found.values());
+        }
+    }
+
+    // Printed by torch.nn.functional.interpolate in float64.
+    #[test]
+    fn values_are_those_of_torch() {
+        check(&[1, 1, 3], Upsampling::Nearest, &[5], false, &[0., 0., 1., 1., 4.]);
+        check(&[1, 1, 3], Upsampling::NearestExact, &[5], false, &[0., 0., 1., 4., 4.]);
+        check(&[1, 1, 3], Upsampling::Linear, &[5], false, &[0., 0.4, 1., 2.8, 4.]);
+        check(&[1, 1, 3], Upsampling::Linear, &[5], true, &[0., 0.5, 1., 2.5, 4.]);
+        check(&[1, 1, 4], Upsampling::Linear, &[2], false, &[0.5, 6.5]);
+        check(&[1, 1, 4], Upsampling::Linear, &[1], true, &[0.0]);
+        let bilinear = [0., 0.25, 0.75, 1., 1., 1.75, 3.25, 4., 3., 4.75, 8.25, 10., 4., 6.25, 10.75, 13.];
+        let x = Array::new(vec![1, 1, 2, 2], vec![0., 1., 4., 13.]).unwrap();
+        let found = upsample(&x, Upsampling::Bilinear, &[4, 4], false, &work()).unwrap();
+        assert!(
+            found.values().iter().zip(bilinear).all(|(x, y)| (x - y).abs() < 1e-12),
+            "{:?}",
+            found.values()
+        );
+        let bicubic = [
+            -0.8156433105468733,
+            -0.7471211751302058,
+            0.6439310709635458,
+            2.3550313313802134,
+            4.212890625,
+            6.3994140625,
+            11.1015625,
+            14.9306640625,
+            9.241424560546877,
+            13.545949300130214,
+            21.55919392903646,
+            27.506296793619796,
+        ];
+        check(&[1, 1, 2, 3], Upsampling::Bicubic, &[3, 4], false, &bicubic);
+        let aligned = [
+            0.0,
+            0.35185185185185164,
+            2.0555555555555562,
+            4.0,
+            4.5,
+            6.574074074074073,
+            10.833333333333336,
+            14.5,
+            9.0,
+            12.796296296296294,
+            19.611111111111114,
+            25.0,
+        ];
+        check(&[1, 1, 2, 3], Upsampling::Bicubic, &[3, 4], true, &aligned);
+        check(
+            &[1, 1, 2, 2, 2],
+            Upsampling::Trilinear,
+            &[3, 2, 1],
+            false,
+            &[0.5, 6.5, 10.5, 24.5, 20.5, 42.5],
+        );
+        check(&[1, 1, 1, 2], Upsampling::Nearest, &[2, 4], false, &[0., 0., 1., 1., 0., 0., 1., 1.]);
+    }
+
+    #[test]
+    fn a_length_or_mode_that_does_not_fit_is_an_error() {
+        for (shape, mode, size) in [
+            (&[1, 1, 3][..], Upsampling::Bilinear, &[4][..]),
+            (&[3], Upsampling::Bicubic, &[4, 4]),
+            (&[1, 1, 0], Upsampling::Nearest, &[4]),
+            (&[1, 1, 3], Upsampling::Nearest, &[0]),
+            (&[1, 1, 3], Upsampling::Linear, &[1 << 40]),
+            (&[1, 1, 3], Upsampling::Nearest, &[usize::MAX]),
+        ] {
+            assert!(upsample(&counted(shape), mode, size, false, &work()).is_err(), "{shape:?} {size:?}");
+        }
+    }
+}

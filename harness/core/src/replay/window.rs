@@ -1,0 +1,83 @@
+//! Windows of convolutions and pools along each spatial axis.
+
+use super::array::elements;
+use super::error::ReplayError;
+
+/// The windows along one axis.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Axis {
+    /// The length of the axis without padding.
+    pub(super) length: usize,
+    /// Elements of a window.
+    pub(super) kernel: usize,
+    /// Distance between windows.
+    pub(super) stride: usize,
+    /// Elements added in front.
+    pub(super) before: usize,
+    /// Distance between the elements of a window.
+    pub(super) dilation: usize,
+    /// The number of windows.
+    pub(super) windows: usize,
+}
+
+impl Axis {
+    /// The windows of an axis, which must hold at least one.
+    pub(super) fn new(
+        length: usize,
+        kernel: usize,
+        stride: usize,
+        [before, after]: [usize; 2],
+        dilation: usize,
+    ) -> Result<Self, ReplayError> {
+        let bad = || {
+            ReplayError::operands(format!(
+                "a window of {kernel} with dilation {dilation} and stride {stride} does not fit a length of {length} with \
+                 padding {before} and {after}"
+            ))
+        };
+        // Lengths of shapes that can be counted, so that sums below do not overflow.
+        elements(&[length.max(1), kernel.max(1)])?;
+        let reach = kernel.checked_sub(1).and_then(|last| last.checked_mul(dilation)).ok_or_else(bad)?;
+        let padded =
+            length.checked_add(before).and_then(|length| length.checked_add(after)).ok_or_else(bad)?;
+        let room = padded.checked_sub(1).and_then(|last| last.checked_sub(reach)).ok_or_else(bad)?;
+        if stride == 0 || dilation == 0 || padded >= usize::MAX / 4 {
+            return Err(bad());
+        }
+        Ok(Self { length, kernel, stride, before, dilation, windows: room / stride + 1 })
+    }
+
+    /// The place of an element of a window; `None` in the padding.
+    pub(super) fn place(&self, window: usize, element: usize) -> Option<usize> {
+        let padded = window * self.stride + element * self.dilation;
+        padded.checked_sub(self.before).filter(|&place| place < self.length)
+    }
+}
+
+/// Checks that each list has one item per spatial axis, of which there are one to three.
+pub(super) fn check_lists(space: &[usize], lists: &[usize]) -> Result<(), ReplayError> {
+    if (1..=3).contains(&space.len()) && lists.iter().all(|&length| length == space.len()) {
+        return Ok(());
+    }
+    Err(ReplayError::operands(format!(
+        "lists of {lists:?} numbers do not fit the spatial axes {space:?}, of which there are one to three"
+    )))
+}
+
+/// The index along each axis of a row-major position.
+pub(super) fn index_of<const N: usize>(mut position: usize, lengths: [usize; N]) -> [usize; N] {
+    let mut index = [0; N];
+    for axis in (0..N).rev() {
+        index[axis] = position % lengths[axis].max(1);
+        position /= lengths[axis].max(1);
+    }
+    index
+}
+
+/// Three axes: spatial axes of length 1 with a window of 1 are put in front of fewer ones.
+pub(super) fn three(axes: &[Axis]) -> [Axis; 3] {
+    let one = Axis { length: 1, kernel: 1, stride: 1, before: 0, dilation: 1, windows: 1 };
+    let mut all = [one; 3];
+    all[3 - axes.len()..].copy_from_slice(axes);
+    all
+}
