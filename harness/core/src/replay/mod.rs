@@ -3,13 +3,16 @@
 mod array;
 mod attention;
 mod binary;
+mod change;
 mod complex;
 mod convolution;
 mod dequantize;
 mod einsum;
 mod error;
 mod evaluate;
+mod graph;
 mod join;
+mod leaves;
 mod lookup;
 mod matrix;
 mod normalize;
@@ -26,6 +29,9 @@ mod window;
 mod work;
 
 pub use array::Array;
+pub use change::{Change, NewNode, NewOperand};
 pub use error::ReplayError;
 pub use evaluate::evaluate;
+pub use graph::Replay;
+pub use leaves::{Leaves, SetLeaves};
 pub use work::Work;

@@ -89,9 +89,7 @@ impl Work {
 
     /// Counts the multiply-adds of matrix products: the product of the factors.
     pub(super) fn products(&self, factors: &[usize]) -> Result<(), ReplayError> {
-        self.spend(
-            factors.iter().fold(PER_ELEMENT, |all, &factor| all.saturating_mul(factor as u64)) / PER_ELEMENT,
-        )
+        self.spend(factors.iter().fold(1, |all: u64, &factor| all.saturating_mul(factor as u64)))
     }
 
     /// An empty buffer with room for `length` numbers.
