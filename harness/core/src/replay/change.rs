@@ -30,6 +30,8 @@ pub enum NewOperand {
     /// The value of a node of the recipe. Nodes before the replaced one have their values after all changes, the others
     /// the values without any change: the replaced node itself may be used, e.g. to scale it.
     Old(usize),
+    /// The value of a node of the recipe without any change.
+    Base(usize),
     /// A number.
     Number(f64),
     /// An optional operand that is left out.
@@ -63,11 +65,13 @@ impl Change {
         Self { node, with: Vec::new(), result }
     }
 
-    /// The nodes of the recipe that the new value needs.
-    pub(super) fn old_nodes(&self) -> impl Iterator<Item = usize> {
+    /// The nodes of the recipe that the new value needs, and whether their values without changes are meant.
+    pub(super) fn old_nodes(&self) -> impl Iterator<Item = (usize, bool)> {
         let operands = self.with.iter().flat_map(|new| new.inputs.iter());
         operands.chain([&self.result]).filter_map(|operand| match operand {
-            NewOperand::Old(node) => Some(*node),
+            NewOperand::Old(node) | NewOperand::Base(node) => {
+                Some((*node, matches!(operand, NewOperand::Base(_))))
+            }
             _ => None,
         })
     }

@@ -201,7 +201,10 @@ impl<'a> Replay<'a> {
         if key.changed
             && let Some(change) = changes.by_node.get(&key.node)
         {
-            return change.old_nodes().map(|node| changes.old(change.node, node)).collect();
+            let key = |(node, base)| {
+                if base { Key { changed: false, node } } else { changes.old(change.node, node) }
+            };
+            return change.old_nodes().map(key).collect();
         }
         if self.cut.contains(&key.node) {
             return Vec::new();
@@ -227,7 +230,9 @@ impl<'a> Replay<'a> {
         if key.changed
             && let Some(change) = changes.by_node.get(&key.node)
         {
-            return self.compute_change(change, |node| find(changes.old(change.node, node)));
+            return self.compute_change(change, |node, base| {
+                find(if base { Key { changed: false, node } } else { changes.old(change.node, node) })
+            });
         }
         if self.cut.contains(&key.node) {
             return self.leaves.cut(key.node, self.work);
@@ -246,13 +251,14 @@ impl<'a> Replay<'a> {
     fn compute_change(
         &self,
         change: &Change,
-        old: impl Fn(usize) -> Result<Array, ReplayError>,
+        old: impl Fn(usize, bool) -> Result<Array, ReplayError>,
     ) -> Result<Array, ReplayError> {
         let mut new: Vec<Array> = Vec::with_capacity(change.with.len());
         let value = |operand: &NewOperand, new: &[Array]| match operand {
             NewOperand::Absent => Ok(None),
             NewOperand::Number(number) => Ok(Some(Array::scalar(*number))),
-            NewOperand::Old(node) => old(*node).map(Some),
+            NewOperand::Old(node) => old(*node, false).map(Some),
+            NewOperand::Base(node) => old(*node, true).map(Some),
             NewOperand::New(index) => match new.get(*index) {
                 Some(value) => Ok(Some(value.clone())),
                 None => Err(ReplayError::operands(format!("new node {index} does not come earlier"))),
