@@ -2,10 +2,10 @@
 //!
 //! # `cargo parity`
 //!
-//! `cargo install mlx-parity-cli` installs the program, which then works in every Cargo project. It finds the workspace
-//! around the current folder. Without any setting, specs are in `parity-specs`, fixtures are in `fixtures`, and the suite
-//! is the test target `parity`. A workspace that differs names its own, from its root, in its `Cargo.toml`; a single
-//! package does so in `[package.metadata.parity]`:
+//! Once installed (the README has the command), the program works in every Cargo project. It finds the workspace around
+//! the current folder. Without any setting, specs are in `parity-specs`, fixtures are in `fixtures`, and the suite is the
+//! test target `parity`. To change these, set them in the workspace's `Cargo.toml`, relative to its root; a single package
+//! uses `[package.metadata.parity]`:
 //!
 //! ```toml
 //! [workspace.metadata.parity]
@@ -20,8 +20,8 @@
 //!
 //! # `cargo xtask`
 //!
-//! A repository that wants the commands built with the version in its own `Cargo.lock` has an `xtask` crate instead. Its
-//! `main` names the roots, or reads the same table with [`Project::from_manifest`]:
+//! To pin the version of the commands in `Cargo.lock`, add an `xtask` crate instead. Its `main` names the roots, or reads
+//! the same table with [`Project::from_manifest`]:
 //!
 //! ```no_run
 //! use std::process::ExitCode;

@@ -30,8 +30,8 @@ use mlx_parity_core::text::program::suite_command;
     PARITY_LEVEL=2 cargo xtask mutate gated_mlp/block     Mutate inner checkpoints too\n  \
     cargo xtask mutate gated_mlp/block --at-least 90      Fail below 90 percent\n\n\
     Mutations: exchange two axes, multiply by 1.01, subtract the mean of each channel, move by one\n\
-    element, round to bfloat16, set one channel to zero, exchange halves. Integers are only moved.\n\
-    A mutation that leaves a tensor unchanged does not count. The unmutated port must be green.\n\n\
+    element, round to bfloat16, set one channel to zero, exchange halves. Integer tensors are only\n\
+    moved. A mutation that leaves a tensor unchanged does not count. The unmutated port must be green.\n\n\
     Exits with 1 when it cannot run or the score is below --at-least, else with 0.")]
 pub(crate) struct Arguments {
     /// Spec, as `model/component`

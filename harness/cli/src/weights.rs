@@ -25,7 +25,7 @@ use mlx_parity_core::weights::{WeightIndex, WeightIndexError};
     cargo xtask weights gated_mlp/block          Show every weight and what the last run did with it\n  \
     cargo xtask weights gated_mlp/block --json   Print the same as one JSON object\n\n\
     Names are those of the port, after the spec's `rename`.\n\
-    Exits with 1 when the files are wrong or the last run's audit of weights failed.")]
+    Exits with 1 when the files are wrong or the last run's weight audit failed.")]
 pub(crate) struct Arguments {
     /// Spec, as `model/component`
     spec: String,

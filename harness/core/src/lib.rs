@@ -4,7 +4,7 @@
 //! This crate serves `mlx-parity` and `mlx-parity-cli`, which re-export what a porter needs. Its API follows their
 //! needs and makes no promise of its own; depend on those two instead.
 //!
-//! Modules build on each other in one direction:
+//! Later modules build on earlier ones:
 //!
 //! ```text
 //! text, number, ci, files, root -> tensor, gate -> compare, spec, golden -> diagnose, settings, weights -> record

@@ -114,7 +114,7 @@ fn assert(task: Task) -> Compared {
     settings.set_snapshot_path(&snapshots);
     settings.set_prepend_module_to_snapshot(false);
     settings.set_omit_expression(true);
-    settings.set_description("Statistics of the port when this was accepted: a drift alarm, not a golden");
+    settings.set_description("Accepted statistics of the port: they reveal changes, and are not goldens");
     settings.set_comparator(Box::new(drift.clone()));
     let asserted = settings.bind(|| catch_unwind(|| insta::assert_snapshot!(name.as_str(), text)));
     let Err(panic) = asserted else { return Compared::Kept };

@@ -35,8 +35,8 @@ use mlx_parity_core::tensor::{CastError, Dtype, Tensor, TensorError, TensorView,
     cargo xtask diff dumps/torch dumps/mlx --rename blocks=layers --noise dumps/torch_float64\n  \
     cargo xtask diff fixtures/gated_mlp/block dumps/mlx --noise fixtures/gated_mlp/block\n  \
     cargo xtask diff a.npz b.npz --policy bf16 --cast bfloat16 --json diff.jsonl\n\n\
-    In a folder, the name of a tensor is the path of its file without the extension, with dots\n\
-    between the parts, followed by its name in the file.\n\n\
+    In a folder, a tensor's name is the path of its file without the extension, then its name in the\n\
+    file, all joined with dots.\n\n\
     Exits with 1 when tensors differ or have no counterpart (unless --ignore-extra), with 2 when they\n\
     could not be compared, else with 0.")]
 pub(crate) struct Arguments {
@@ -59,7 +59,7 @@ pub(crate) struct Arguments {
     /// Allowed error in multiples of the noise floor [default: 8]
     #[arg(long, value_name = "K", requires = "noise", value_parser = multiple_of_floor)]
     times: Option<f64>,
-    /// Replace OLD with NEW in A's names, by whole segments as in a spec's `weights.rename`; `^OLD$=NEW` replaces a whole name
+    /// Replace the dotted segments OLD with NEW in A's names, as in a spec's `weights.rename`; `^OLD$=NEW` replaces a whole name
     #[arg(long, value_name = "OLD=NEW")]
     rename: Vec<String>,
     /// Pair only equal names, not similar ones

@@ -37,7 +37,7 @@ use mlx_parity_core::text::program::suite_command;
     cargo xtask lint --base origin/main\n                                      \
     also report what this branch loosens, floors that grew, and\n                                      \
     goldens that change with port code or without their reference\n\n\
-    Lint exits with 1 when there is an error, or with `--strict` a warning, and with 0 otherwise.")]
+    Exits with 1 when there is an error (with --strict, also a warning), and with 0 otherwise.")]
 pub(crate) struct Arguments {
     /// Update schema.json before checking
     #[arg(long)]

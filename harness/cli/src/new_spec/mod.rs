@@ -18,8 +18,8 @@ use files::SpecPaths;
     cargo xtask new-spec flux/vae --template vae      Write the spec, its script and its port\n  \
     cargo xtask new-spec flux --pipeline              Write one spec per component of a pipeline\n  \
     cargo xtask new-spec flux/vae --port-dir src      Write the port to src/flux/vae.rs\n\n\
-    Existing files are never overwritten. The command prints what is left to do. Until you fill in a\n\
-    file, running it fails with the same reminder.")]
+    Existing files are never overwritten. The command prints what is left to do. The script and\n\
+    the port fail with the same reminder until you fill them in.")]
 pub(crate) struct Arguments {
     /// Name of the spec as `model/component`, or `model` with --pipeline
     name: String,

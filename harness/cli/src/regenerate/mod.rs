@@ -64,7 +64,7 @@ pub(crate) struct Arguments {
     /// Change nothing, and exit with 1 if a set is missing, stale or broken
     #[arg(long, conflicts_with_all = ["force", "new_inputs"])]
     check: bool,
-    /// With --check: also run the references, and check that they reproduce the committed sets within the floors measured now
+    /// With --check: also run the references, and check that they reproduce the committed sets within 8 times the floors measured now
     #[arg(long, requires = "check")]
     run: bool,
     /// Make new inputs and weights instead of reusing the committed ones

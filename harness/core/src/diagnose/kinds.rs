@@ -90,7 +90,7 @@ kinds! {
         "indices that start at zero or one; entries that are prepended or dropped; the order of step and increment";
     /// A vector applied along the wrong axis.
     BroadcastAxis "broadcast_axis"
-        "a vector added or multiplied along another axis than in the golden"
+        "a vector added or multiplied along a different axis than in the golden"
         "the axis that a bias, a position or a modulation is broadcast along; add axes of length one explicitly";
     /// Rotary pairs of the wrong kind.
     RopePairs "rope_pairs"
@@ -176,7 +176,7 @@ kinds! {
     /// A softmax of scores with another scale.
     SoftmaxScale "softmax_scale"
         "a softmax of scores with another scale: 1/sqrt(d) missing, applied twice, or with another d"
-        "the scale of the scores: by head_dim, not by the model's width; not again where q is already scaled";
+        "the scale of the scores: from head_dim, not from the model's width; applied twice if q is already scaled";
     /// A softmax without its mask, or with another one.
     Mask "mask"
         "attention to keys that the golden masks, or a mask on keys that the golden attends to"
@@ -224,7 +224,7 @@ kinds! {
         "position ids, rotary frequencies, relative positions; anything that accumulates from token to token";
     /// Another quantisation.
     Quantisation "quantisation"
-        "values quantised with other bits or groups than the golden's"
+        "values quantised with different bits or groups than the golden's"
         "`bits` and `group_size` of the layer, and those that the weights were packed with";
     /// Numbers of a narrower format.
     NarrowFormat "narrow_format"

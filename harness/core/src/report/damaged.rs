@@ -215,7 +215,7 @@ fn a_whole_run_folder_is_reported_from_itself_alone() {
         assert!(text.contains(part), "{part}:\n{text}");
     }
     assert_eq!(results.summary().not_run, 1);
-    // What the folder of a spec cannot say, the suite does, and a retry replaces it.
+    // The suite's outcomes report what the spec's folder does not, and a retry replaces them.
     let outcomes = root.path().join("suites/parity/outcomes.jsonl");
     let failed =
         json!({"trial": "a/b::norm1", "status": "failed", "class": null, "text": "changed during the test"});

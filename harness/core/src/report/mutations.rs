@@ -120,7 +120,7 @@ mod table {
         let (Some(gate), Some(used)) = (row.gate, mutation.used) else {
             return "no value gate here, and no later checkpoint notices it".to_owned();
         };
-        let mut text = format!("{} of {}", percent(used), gate.text());
+        let mut text = format!("used {} of {}", percent(used), gate.text());
         match &row.tightest {
             Some((tight, part)) if used > *part => text += &format!("; `{tight}` would notice it"),
             _ if gate.needs_floor() => text += "; this mutation is as small as the reference's rounding",

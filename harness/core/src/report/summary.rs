@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use crate::results::Summary;
 use crate::spec::list::counted;
 
-/// Returns `512 passed, 0 failed, 0 ignored, 12 specs`; counts of pending, ungated and missing ones appear above zero.
+/// Returns `512 passed, 0 failed, 0 ignored, 12 specs`; counts of pending trials, ungated trials and specs
+/// not run appear only above zero.
 pub fn summary_line(summary: &Summary) -> String {
     let mut text =
         format!("{} passed, {} failed, {} ignored, ", summary.passed, summary.failed, summary.ignored);

@@ -20,7 +20,7 @@ pub(super) fn headline(class: Class) -> &'static str {
         Class::Range => "out of range",
         Class::Unused => "an input is never used",
         Class::Random => "random numbers were drawn",
-        Class::Weights => "weights differ",
+        Class::Weights => "the weight audit failed",
         Class::Stats => "statistics differ from the snapshot",
     }
 }
