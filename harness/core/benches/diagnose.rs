@@ -68,6 +68,7 @@ fn main() {
                 actual: actual.view(),
                 rule: &rule,
                 known: &surroundings,
+                recipe: None,
                 budget: &Budget::of_a_run(),
             };
             let start = Instant::now();

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::compare::{Comparison, Metrics};
-use crate::diagnose::{Cause, Fact};
+use crate::diagnose::{Cause, Fact, RecipeUse};
 use crate::gate::{Class, Floor, Gate, Phase};
 use crate::number;
 use crate::spec::{Checkpoint, Spec};
@@ -61,6 +61,9 @@ pub struct Record {
     /// Facts about a failure that no cause explains.
     #[serde(default)]
     pub facts: Vec<Fact>,
+    /// Whether the golden's recipe was of use to the diagnosis.
+    #[serde(default)]
+    pub recipe: RecipeUse,
     /// Whether the port continued with a golden here or earlier.
     pub injected: bool,
 }
@@ -92,6 +95,7 @@ impl Record {
             image: None,
             causes: Vec::new(),
             facts: Vec::new(),
+            recipe: RecipeUse::None,
             injected: false,
         }
     }
@@ -214,7 +218,7 @@ mod tests {
         Record {
             sequence: 4,
             level: 1,
-            stage: Some("encoder".to_owned()),
+            stage: Some("text_encoder".to_owned()),
             expected: Some((&expected).into()),
             actual: Some((&actual).into()),
             gate: rule.gate,
@@ -226,6 +230,7 @@ mod tests {
             causes: vec![Cause {
                 kind: CauseKind::Factor,
                 text: "the golden times 1.5".to_owned(),
+                place: Some("pkg/modeling_x.py:41".to_owned()),
                 residual: Residual { rms: 1.5e-7, part: 0.25, used: 0.125 },
                 sampled: None,
             }],
@@ -234,6 +239,7 @@ mod tests {
                 text: "the correlation with the golden is 0.010".to_owned(),
                 sampled: None,
             }],
+            recipe: RecipeUse::Replayed,
             ..Record::new("qwen_image/vision_block", "norm1", comparison, true)
         }
     }

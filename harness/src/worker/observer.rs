@@ -187,6 +187,7 @@ impl Observer {
             image: picture.as_ref().map(Picture::measure),
             causes: diagnosis.causes,
             facts: diagnosis.facts,
+            recipe: diagnosis.recipe,
             injected: self.injected || injected.is_some(),
             ..Record::of_checkpoint(&spec, checkpoint, outcome)
         };

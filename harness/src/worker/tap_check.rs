@@ -1,6 +1,7 @@
 //! The check of one tap: finds its golden, brings it into the port's layout and dtype, and compares both.
 
-use std::collections::{HashMap, HashSet};
+use std::cell::OnceCell;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 
 use mlx_rs::Array;
@@ -10,9 +11,10 @@ use super::golden_view::in_port_layout;
 use super::neighbours::Neighbours;
 use super::picture::Picture;
 use mlx_parity_core::compare::{self, Comparison};
-use mlx_parity_core::diagnose::{Budget, Diagnosis, FailingCheckpoint, diagnose};
+use mlx_parity_core::diagnose::{Budget, Diagnosis, FailingCheckpoint, StageRecipe, diagnose};
 use mlx_parity_core::gate::{Class, Floor, Phase, Rule};
 use mlx_parity_core::golden::{FixtureSet, Golden};
+use mlx_parity_core::recipe::Recipe;
 use mlx_parity_core::record;
 use mlx_parity_core::run_folder::Job;
 use mlx_parity_core::spec::Inject;
@@ -89,6 +91,10 @@ pub(super) struct TapCheck {
     diagnoses: usize,
     /// Work that the diagnoses of this run can still do.
     budget: Budget,
+    /// Goldens that the port continued with so far.
+    tapped: BTreeSet<String>,
+    /// The recipe of the fixture set, read when the first failure is diagnosed.
+    recipe: OnceCell<Option<Recipe>>,
 }
 
 impl TapCheck {
@@ -100,7 +106,20 @@ impl TapCheck {
         let diagnoses = if job.inject == Inject::All { MOST_DIAGNOSES } else { 0 };
         let budget = Budget::of_a_run();
         let level = job.level;
-        Self { spec, fixtures, level, dims, compared_with, kept, inject, diagnoses, budget }
+        let (tapped, recipe) = (BTreeSet::new(), OnceCell::new());
+        Self { spec, fixtures, level, dims, compared_with, kept, inject, diagnoses, budget, tapped, recipe }
+    }
+
+    /// Returns the recipe of the fixture set. A recipe that cannot be read costs the diagnosis its help, nothing else.
+    fn recipe(&self) -> Option<&Recipe> {
+        let read = || match self.fixtures.as_ref()?.recipe() {
+            Ok(recipe) => recipe,
+            Err(error) => {
+                eprintln!("causes are searched without the recipe: {}", error_chain(&error));
+                None
+            }
+        };
+        self.recipe.get_or_init(read).as_ref()
     }
 
     /// Returns the index of the checkpoint `name` in the spec, or `None` if it is undeclared or above the run's level.
@@ -321,6 +340,13 @@ impl TapCheck {
         let diagnosis = match checked.outcome.class {
             Some(Class::Shape | Class::Finite | Class::Value) if self.diagnoses > 0 && checkpoint.gated => {
                 self.diagnoses -= 1;
+                let recipe = self.recipe().map(|recipe| StageRecipe {
+                    recipe,
+                    fixtures: &fixtures,
+                    tapped: self.tapped.clone(),
+                    squeeze: &checkpoint.squeeze,
+                    layout: checkpoint.layout.as_deref(),
+                });
                 diagnose(&FailingCheckpoint {
                     name: &hit_name(&checkpoint.name, hit),
                     stage: checkpoint.stage,
@@ -328,6 +354,7 @@ impl TapCheck {
                     actual: actual.view(),
                     rule: &rule,
                     known: &Neighbours::new(&self.spec, &fixtures, golden.sequence),
+                    recipe,
                     budget: &self.budget.share(),
                 })
             }
@@ -335,6 +362,9 @@ impl TapCheck {
         };
         let picture = draw(checkpoint, &expected, actual);
         let inject = self.inject.takes(&self.spec, &checkpoint.name);
+        if inject {
+            self.tapped.insert(hit_name(&checkpoint.name, hit).into_owned());
+        }
         Checked {
             injected: inject.then(|| from_host(&expected)),
             sequence: Some(golden.sequence),

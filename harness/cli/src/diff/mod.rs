@@ -278,7 +278,7 @@ impl TensorDiff {
         let gated = self.gates.rule(name, &expected, |truth| self.laid_out(name, truth))?;
         let rule = Rule { nan_equal: self.nan_equal, ..gated };
         let outcome = compare(&expected, &actual, &rule);
-        let Diagnosis { causes, facts } = match order.filter(|_| !outcome.passed()) {
+        let Diagnosis { causes, facts, recipe } = match order.filter(|_| !outcome.passed()) {
             Some(order) => diagnose(&FailingCheckpoint {
                 name,
                 stage: None,
@@ -286,6 +286,7 @@ impl TensorDiff {
                 actual: actual.clone(),
                 rule: &rule,
                 known: &Neighbours::new(&self.a, order, at),
+                recipe: None,
                 budget: &Budget::of_a_run(),
             }),
             None => Diagnosis::default(),
@@ -298,6 +299,7 @@ impl TensorDiff {
             floor: rule.floor,
             causes,
             facts,
+            recipe,
             ..Record::new("diff", name, outcome, true)
         })
     }

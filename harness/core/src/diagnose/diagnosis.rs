@@ -12,6 +12,25 @@ pub struct Diagnosis {
     pub causes: Vec<Cause>,
     /// Observations, at most three; only where nothing explains the error.
     pub facts: Vec<Fact>,
+    /// Whether the golden's recipe was of use.
+    pub recipe: RecipeUse,
+}
+
+/// Whether the recipe of a golden was of use to a diagnosis.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RecipeUse {
+    /// The fixture set has no recipe for the golden.
+    #[default]
+    None,
+    /// The recipe gives the golden, and changes of it were tried.
+    Replayed,
+    /// The recipe has an operation that cannot be replayed.
+    Unknown,
+    /// The recipe does not give the golden, so it was not used.
+    NotReproduced,
+    /// The computation is too large to replay.
+    TooLarge,
 }
 
 /// An observation about a failing tensor. It predicts nothing, so it is no cause.
@@ -35,6 +54,9 @@ pub struct Cause {
     pub kind: CauseKind,
     /// What the actual is, in words that follow "its output is": `the golden times 2`.
     pub text: String,
+    /// The line of the reference that the cause is about, if the golden has a recipe.
+    #[serde(default)]
+    pub place: Option<String>,
     /// The error that is left when the cause is reversed.
     pub residual: Residual,
     /// How many elements were read, if not all were.

@@ -19,6 +19,6 @@ impl Explanation {
     }
 
     pub(super) fn into_cause(self, sampled: Option<u64>) -> Cause {
-        Cause { kind: self.kind, text: self.text, residual: *self.residual, sampled }
+        Cause { kind: self.kind, text: self.text, place: None, residual: *self.residual, sampled }
     }
 }

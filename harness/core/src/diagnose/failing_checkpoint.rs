@@ -1,6 +1,6 @@
 //! What a diagnosis starts from.
 
-use super::{Budget, KnownTensors};
+use super::{Budget, KnownTensors, StageRecipe};
 use crate::gate::Rule;
 use crate::spec::Stage;
 use crate::tensor::TensorView;
@@ -20,6 +20,8 @@ pub struct FailingCheckpoint<'a> {
     pub rule: &'a Rule,
     /// The other tensors of the fixture set.
     pub known: &'a dyn KnownTensors,
+    /// How the reference made the golden, if the fixture set has a recipe.
+    pub recipe: Option<StageRecipe<'a>>,
     /// How many elements the search may read.
     pub budget: &'a Budget,
 }

@@ -193,6 +193,50 @@ kinds! {
     ExecutedTwice "executed_twice"
         "the golden of the next stage, or the stage applied to its own output: it ran once too often"
         "a loop that runs the stage again; a tap that is one line too late; a variable that is reused in place";
+    /// The reference's operation with another constant.
+    Constant "constant"
+        "the reference's computation with another number: an eps, a scale, a base, a slope, a count of groups"
+        "the number in the port and in its config; defaults of mlx-rs that differ from the reference's";
+    /// An operation of the reference that is left out.
+    LeftOut "left_out"
+        "the reference's computation without one operation or operand: a bias, a scale, a residual, a transpose"
+        "the line of the reference that has it";
+    /// An operation of the reference that is applied twice.
+    Repeated "repeated"
+        "the reference's computation with one operation applied twice"
+        "whether the layer before or a fused function already does it";
+    /// Two operations in the other order.
+    Order "order"
+        "the reference's computation with two neighbouring operations in the other order"
+        "the order of both lines in the reference";
+    /// Another function of the same kind.
+    Function "function"
+        "the reference's computation with another function of the same kind: an activation, a norm, an interpolation"
+        "the function's name in the reference and its config; variants with the same name in mlx-rs";
+    /// Another tensor in place of an operand.
+    Operand "operand"
+        "the reference's computation with another tensor: another layer's weight, another part, a value before or after"
+        "the variable that the line uses, and the name of the weight that is loaded";
+    /// Operands that are exchanged.
+    Exchanged "exchanged"
+        "the reference's computation with two operands or parts exchanged"
+        "the order of the operands, of the parts of a fused projection, and of what is concatenated";
+    /// Another axis, or another order of axes.
+    Axis "axis"
+        "the reference's computation along another axis, or with axes split, merged or ordered otherwise"
+        "axes of the operation, transposes before reshapes, and how heads are split, merged and repeated";
+    /// Another mask.
+    MaskChange "mask_change"
+        "the reference's computation with another mask: none, inverted, moved, or with another fill value"
+        "whether the mask reaches this layer, which side it hides, and its offset with a cache";
+    /// Other positions or indices.
+    Position "position"
+        "the reference's computation with positions or indices shifted, scaled or reversed"
+        "where positions start, with a cache too; indices that are off by one";
+    /// Rounding at one place.
+    Precision "precision"
+        "the reference's computation with a value rounded to a narrower format"
+        "dtypes of the operands there; casts that the reference does before and after";
     /// The golden of another checkpoint.
     Crossed "crossed"
         "the golden of another checkpoint, or this stage with the weight of another: names or weights are exchanged"

@@ -35,6 +35,7 @@ mod part_agrees;
 mod per_index;
 mod precision;
 mod quantisation;
+mod replayed;
 mod residual;
 mod residual_bound;
 mod rope;
@@ -44,10 +45,11 @@ mod suspicious_values;
 mod wrong_tensor;
 
 pub use budget::Budget;
-pub use diagnosis::{Cause, Diagnosis, Fact, Residual};
+pub use diagnosis::{Cause, Diagnosis, Fact, RecipeUse, Residual};
 pub use failing_checkpoint::FailingCheckpoint;
 pub use kinds::{CauseKind, FactKind};
 pub use known_tensors::{KnownTensor, KnownTensors, NoKnownTensors};
+pub use replayed::StageRecipe;
 
 use explanation::Explanation;
 use residual::SmallResidual;
@@ -65,7 +67,8 @@ pub fn diagnose(checkpoint: &FailingCheckpoint) -> Diagnosis {
             return Diagnosis::default();
         }
         let search = Search::new(checkpoint);
-        let causes = search.causes();
+        let replayed = replayed::explain(&search);
+        let causes = if replayed.causes.is_empty() { search.causes() } else { replayed.causes };
         if checkpoint.budget.is_spent() {
             eprintln!(
                 "the search for the cause of `{}` was cut short: the tensor is large, or earlier failures used up the search budget",
@@ -73,7 +76,7 @@ pub fn diagnose(checkpoint: &FailingCheckpoint) -> Diagnosis {
             );
         }
         let facts = if causes.is_empty() { facts::observe(&search) } else { Vec::new() };
-        Diagnosis { causes, facts }
+        Diagnosis { causes, facts, recipe: replayed.recipe }
     }));
     diagnosis.unwrap_or_else(|_| {
         eprintln!("the search for the cause of `{}` panicked; please report this", checkpoint.name);

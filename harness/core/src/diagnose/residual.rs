@@ -9,8 +9,12 @@ use super::numbers::{plain, rms};
 use super::residual_bound::ResidualSums;
 use super::sampled_pair::SampledPair;
 
-/// The residual may be at most this part of the error.
-const PART: f64 = 0.2;
+/// The residual may be at most this part of the error, unless it is no more than rounding.
+const PART: f64 = 0.02;
+/// A residual of at most this many typical rounding errors is no more than rounding.
+const ROUNDING: f64 = 2.0;
+/// A residual that is no more than rounding may be at most this part of the error.
+const ROUNDING_PART: f64 = 0.2;
 /// An explanation must account for this many wrong elements, and for as many per choice that was fitted to them.
 const EVIDENCE: usize = 3;
 /// Share of the gate that the residual may use.
@@ -121,8 +125,16 @@ impl SampledPair<'_> {
         let used = self.bound.used(sums);
         let wrong = if self.same_shape() { sums.wrong } else { sums.count };
         // Without an error there is nothing to explain.
-        let holds = error > 0.0 && used <= SLACK && part <= PART && wrong >= evidence;
+        let is_rounding = left <= ROUNDING * self.bound.typical() * self.bound.scale(sums);
+        let is_small = part <= PART || is_rounding && part <= ROUNDING_PART;
+        let holds = error > 0.0 && used <= SLACK && is_small && wrong >= evidence;
         holds.then_some(SmallResidual(Residual { rms: left, part, used }))
+    }
+
+    /// Whether the prediction for each sampled index is the actual, within what rounding explains.
+    pub(super) fn is_predicted(&self, predict: impl Fn(usize) -> f64) -> bool {
+        let sums = self.sum(0..self.positions.len(), &|index| Prediction::Value(predict(index)));
+        sums.is_some_and(|sums| self.bound.used(&sums) <= SLACK)
     }
 
     /// Returns the residual of predicting the golden from the actual. It is for mistakes that keep information which the

@@ -76,6 +76,7 @@ fn a_large_tensor_that_nothing_explains() {
         actual: actual.view(),
         rule: &rule,
         known: &surroundings,
+        recipe: None,
         budget: &budget,
     };
     let diagnosis = diagnose(&checkpoint);

@@ -186,6 +186,7 @@ impl Case {
             actual: actual.view(),
             rule: &rule,
             known: &self.surroundings,
+            recipe: None,
             budget,
         };
         diagnose(&checkpoint)
@@ -226,7 +227,7 @@ impl Case {
     }
 
     #[track_caller]
-    fn has_fact(&self, Diagnosis { causes, facts }: &Diagnosis, kind: &str, words: &[&str]) {
+    fn has_fact(&self, Diagnosis { causes, facts, .. }: &Diagnosis, kind: &str, words: &[&str]) {
         assert!(causes.is_empty(), "{causes:#?}");
         let fact = facts.iter().find(|fact| fact.kind.name() == kind);
         assert!(fact.is_some(), "no `{kind}` in {facts:#?}");

@@ -68,6 +68,7 @@ fn a_complex_table_beside_a_real_one_of_the_same_shape() {
         actual: actual.view(),
         rule: &rule,
         known: surroundings.surroundings(),
+        recipe: None,
         budget: &Budget::of_a_run(),
     };
     assert_eq!(diagnose(&checkpoint).causes, []);
@@ -143,7 +144,7 @@ proptest! {
         };
         let (expected, actual) = (make(&shape), make(&other));
         let rule = Rule::default();
-        let checkpoint = FailingCheckpoint { name: "x", stage: None, expected: expected.view(), actual: actual.view(), rule: &rule, known: &NoKnownTensors, budget: &Budget::of_a_run() };
+        let checkpoint = FailingCheckpoint { name: "x", stage: None, expected: expected.view(), actual: actual.view(), rule: &rule, known: &NoKnownTensors, recipe: None, budget: &Budget::of_a_run() };
         let diagnosis = diagnose(&checkpoint);
         prop_assert!(diagnosis.causes.len() <= 3 && diagnosis.facts.len() <= 3);
         prop_assert!(diagnosis.causes.iter().all(|cause| cause.residual.part <= 0.2), "every cause leaves little");

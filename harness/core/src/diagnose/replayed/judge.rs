@@ -1,0 +1,148 @@
+//! Decides which changes of a recipe explain the error, and which of them is reported.
+
+use super::candidate::Candidate;
+use super::stage::{Stage, StageRecipe};
+use super::{rules, solve};
+use crate::diagnose::diagnosis::Cause;
+use crate::diagnose::residual::SmallResidual;
+use crate::diagnose::sampled_pair::SampledPair;
+use crate::diagnose::{Explanation, FailingCheckpoint, MOST, Search};
+use crate::recipe::{Form, Op};
+use crate::replay::{Array, Change, Work, evaluate};
+
+/// Changes whose residuals differ by at most this factor explain the error alike.
+const TIE: f64 = 1.5;
+/// Most other changes that are named beside the best.
+const OTHERS: usize = 2;
+
+/// Compares what a changed recipe gives with the actual.
+pub(super) struct Judge<'j, 'a> {
+    search: &'j Search<'j, 'a>,
+    source: &'j StageRecipe<'a>,
+    work: &'j Work,
+}
+
+/// A change that explains the error.
+struct Found {
+    candidate: Candidate,
+    residual: SmallResidual,
+    /// How many numbers were fitted.
+    fitted: usize,
+}
+
+impl<'j, 'a> Judge<'j, 'a> {
+    pub(super) fn new(search: &'j Search<'j, 'a>, source: &'j StageRecipe<'a>, work: &'j Work) -> Self {
+        Self { search, source, work }
+    }
+
+    /// Whether the replayed value is the golden, within what rounding explains.
+    pub(super) fn reproduces(&self, value: &Array) -> bool {
+        let Some(value) = self.in_port_layout(value) else { return false };
+        let FailingCheckpoint { name, stage, expected, rule, known, budget, .. } = self.search.checkpoint;
+        let (expected, actual) = (expected.clone(), expected.clone());
+        let golden = FailingCheckpoint {
+            name,
+            stage: *stage,
+            expected,
+            actual,
+            rule,
+            known: *known,
+            recipe: None,
+            budget,
+        };
+        let pair = SampledPair::new(&golden);
+        self.has_shape_of(&value, &pair) && pair.is_predicted(|index| value.values()[pair.positions[index]])
+    }
+
+    /// Whether a value has the shape of the actual of a pair.
+    fn has_shape_of(&self, value: &Array, pair: &SampledPair) -> bool {
+        let parts = value.is_complex().then_some(2);
+        value.shape().iter().copied().chain(parts).eq(pair.actual.shape().iter().copied())
+    }
+
+    /// The causes among all changes of the stage, best first.
+    pub(super) fn best(&self, stage: &Stage) -> Vec<Cause> {
+        let mut found: Vec<Found> = Vec::new();
+        for candidate in rules::candidates(stage) {
+            if self.work.steps_left() == 0 {
+                break;
+            }
+            if let Some(residual) = self.residual(stage, &candidate.changes, 0) {
+                found.push(Found { candidate, residual, fitted: 0 });
+            }
+        }
+        if found.is_empty() {
+            for slot in solve::slots(stage) {
+                let fit = solve::fit(&slot, |changes| self.distance(stage, changes));
+                let Some(candidate) = fit else { continue };
+                if let Some(residual) = self.residual(stage, &candidate.changes, 1) {
+                    found.push(Found { candidate, residual, fitted: 1 });
+                }
+            }
+        }
+        self.select(stage, found)
+    }
+
+    /// The best of the changes that explain the error, with those that explain it alike in its text.
+    fn select(&self, stage: &Stage, mut found: Vec<Found>) -> Vec<Cause> {
+        let least = found.iter().map(|one| one.residual.rms).fold(f64::INFINITY, f64::min);
+        found.retain(|one| one.residual.rms <= TIE * least);
+        found.sort_by(|a, b| {
+            let by_cost = (a.fitted, a.candidate.cost).cmp(&(b.fitted, b.candidate.cost));
+            by_cost.then(a.residual.rms.total_cmp(&b.residual.rms))
+        });
+        let mut found = found.into_iter();
+        let Some(best) = found.next() else { return Vec::new() };
+        let mut others: Vec<String> = Vec::new();
+        for other in found {
+            if other.candidate.text != best.candidate.text && !others.contains(&other.candidate.text) {
+                others.push(other.candidate.text);
+            }
+        }
+        others.truncate(OTHERS.min(MOST));
+        let Candidate { kind, cost, node, text, .. } = best.candidate;
+        let also =
+            if others.is_empty() { String::new() } else { format!("; the same as {}", others.join(", or ")) };
+        let text = format!("the reference's with {text}{also}");
+        let explanation = Explanation::new(kind, cost, best.residual, text);
+        let cause = explanation.into_cause(self.search.pair.sampled());
+        vec![Cause { place: stage.recipe.place(node), ..cause }]
+    }
+
+    /// What the changes leave of the error, if that is next to nothing.
+    fn residual(&self, stage: &Stage, changes: &[Change], fitted: usize) -> Option<SmallResidual> {
+        let value = self.predicted(stage, changes)?;
+        let pair = &self.search.pair;
+        pair.explained(fitted, |index| value.values()[pair.positions[index]])
+    }
+
+    /// What the changes predict, at the sampled positions, minus the actual.
+    fn distance(&self, stage: &Stage, changes: &[Change]) -> Option<Vec<f64>> {
+        let value = self.predicted(stage, changes)?;
+        let pair = &self.search.pair;
+        let of = |(index, position): (usize, &usize)| value.values()[*position] - pair.a[index];
+        Some(pair.positions.iter().enumerate().map(of).collect())
+    }
+
+    /// What the changes predict, if it has the shape of the actual.
+    fn predicted(&self, stage: &Stage, changes: &[Change]) -> Option<Array> {
+        let value = self.in_port_layout(&stage.replay.with(changes).ok()?)?;
+        self.has_shape_of(&value, &self.search.pair).then_some(value)
+    }
+
+    /// A value of the reference as the port lays it out.
+    fn in_port_layout(&self, value: &Array) -> Option<Array> {
+        let mut value = value.clone();
+        if !self.source.squeeze.is_empty() {
+            let kept =
+                value.shape().iter().enumerate().filter(|(axis, _)| !self.source.squeeze.contains(axis));
+            let shape = kept.map(|(_, length)| *length).collect();
+            value = evaluate(&Op::Form(Form::Reshape { shape }), &[Some(value)], self.work).ok()?;
+        }
+        if let Some(layout) = self.source.layout {
+            let op = Op::Form(Form::Permute { axes: layout.to_vec() });
+            value = evaluate(&op, &[Some(value)], self.work).ok()?;
+        }
+        Some(value)
+    }
+}

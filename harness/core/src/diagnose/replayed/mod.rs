@@ -1,0 +1,58 @@
+//! Explains a failing tensor by the recipe of its golden: the reference's computation, changed in one place.
+//!
+//! The fixture set has the operations by which the reference made the golden. They are replayed in float64 from the
+//! goldens that the port tapped before, the inputs and the weights. If that gives the golden, the recipe is usable. Then
+//! each rule (`rules/`) proposes changes of one kind, and a change explains the error if the changed recipe gives the
+//! actual instead.
+
+mod candidate;
+mod judge;
+mod rules;
+mod solve;
+mod stage;
+
+pub use stage::StageRecipe;
+
+use super::diagnosis::Cause;
+use super::{RecipeUse, Search};
+use crate::replay::{Replay, SetLeaves, Work};
+use judge::Judge;
+use stage::Stage;
+
+/// Steps of one search: operations on elements.
+const STEPS: u64 = 1_200_000_000;
+/// Memory of one search, at least.
+const LEAST_BYTES: u64 = 64 << 20;
+/// Memory of one search, as a multiple of the failing tensor.
+const TIMES_TENSOR: u64 = 4;
+
+/// What the recipe of the golden says about its failure.
+pub(super) struct Replayed {
+    /// Whether the recipe was of use.
+    pub(super) recipe: RecipeUse,
+    /// Changes of the recipe that explain the error, best first.
+    pub(super) causes: Vec<Cause>,
+}
+
+/// Replays the recipe of the failing golden, and searches for changes that explain the error.
+pub(super) fn explain(search: &Search) -> Replayed {
+    let without = |recipe| Replayed { recipe, causes: Vec::new() };
+    let Some(source) = &search.checkpoint.recipe else { return without(RecipeUse::None) };
+    let Some(target) = source.target(search.checkpoint.name) else { return without(RecipeUse::None) };
+    let bytes = TIMES_TENSOR * 4 * (search.pair.actual.len() as u64);
+    let work = Work::new(STEPS, bytes.max(LEAST_BYTES));
+    let leaves = SetLeaves { set: source.fixtures, recipe: source.recipe };
+    let Ok(replay) = Replay::new(source.recipe, target, source.cut(), &leaves, &work) else {
+        return without(RecipeUse::Unknown);
+    };
+    let judge = Judge::new(search, source, &work);
+    match replay.target() {
+        Err(error) if error.is_limit() => return without(RecipeUse::TooLarge),
+        Err(_) => return without(RecipeUse::Unknown),
+        Ok(value) if !judge.reproduces(&value) => return without(RecipeUse::NotReproduced),
+        Ok(_) => {}
+    }
+    let Ok(stage) = Stage::new(source, &replay, target) else { return without(RecipeUse::TooLarge) };
+    let causes = judge.best(&stage);
+    Replayed { recipe: RecipeUse::Replayed, causes }
+}

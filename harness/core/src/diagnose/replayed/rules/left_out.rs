@@ -1,0 +1,70 @@
+//! An operation, or an optional operand, that is left out.
+
+use super::super::candidate::Candidate;
+use super::super::stage::Stage;
+use crate::diagnose::CauseKind;
+use crate::number::Short;
+use crate::recipe::{Op, Operand, Product};
+use crate::replay::{Change, NewOperand};
+
+pub(super) fn candidates(stage: &Stage, node: usize) -> Vec<Candidate> {
+    let mut found = operand_left_out(stage, node);
+    // Leaving out a change of dtype changes no value beyond rounding.
+    if matches!(stage.op(node), Op::Cast { .. } | Op::Lookup(_)) {
+        return found;
+    }
+    let is_form = matches!(stage.op(node), Op::Form(_));
+    for (at, operand) in stage.operands(node) {
+        if !is_form && stage.shape(operand) != stage.shape(node) {
+            continue;
+        }
+        let text = text(stage, node, at);
+        found.push(Candidate::new(
+            CauseKind::LeftOut,
+            1,
+            Change::value(node, NewOperand::Old(operand)),
+            text,
+        ));
+    }
+    found
+}
+
+/// What is left out if only one operand remains.
+fn text(stage: &Stage, node: usize, kept: usize) -> String {
+    let name = stage.op(node).name();
+    let others = stage.node(node).inputs.iter().enumerate().filter(|(at, _)| *at != kept);
+    let others: Vec<String> = others
+        .filter_map(|(_, operand)| match operand {
+            Operand::Node(operand) => Some(stage.name(*operand)),
+            Operand::Number(number) => Some(Short(*number).to_string()),
+            Operand::Absent => None,
+        })
+        .collect();
+    match &others[..] {
+        [] => format!("`{name}` left out"),
+        others => format!("`{name}` with {} left out", others.join(" and ")),
+    }
+}
+
+/// The operation without a weight, a bias or a mask.
+fn operand_left_out(stage: &Stage, node: usize) -> Vec<Candidate> {
+    let op = stage.op(node);
+    let Some(counts) = op.operands() else { return Vec::new() };
+    let mut found = Vec::new();
+    let drop = |at: usize, op: Op, kind: CauseKind, what: &str, found: &mut Vec<Candidate>| {
+        let mut inputs: Vec<NewOperand> = stage.node(node).inputs.iter().copied().map(Into::into).collect();
+        let Some(Operand::Node(operand)) = stage.node(node).inputs.get(at).copied() else { return };
+        inputs[at] = NewOperand::Absent;
+        let text = format!("{what}{} left out of `{}`", stage.name(operand), op.name());
+        found.push(Candidate::new(kind, 1, Change::node(node, op, inputs), text));
+    };
+    if let Op::Product(Product::Attention { scale, causal, groups, mask: Some(_) }) = op {
+        let op = Product::Attention { scale: *scale, causal: *causal, groups: *groups, mask: None };
+        drop(3, Op::Product(op), CauseKind::MaskChange, "the mask ", &mut found);
+        return found;
+    }
+    for at in counts.required..counts.required + counts.optional {
+        drop(at, op.clone(), CauseKind::LeftOut, "", &mut found);
+    }
+    found
+}

@@ -1,0 +1,42 @@
+//! The changes that are tried on a recipe. Each rule is about a kind of operation, never about a model.
+
+mod axes;
+mod chain;
+mod constants;
+mod exchanged;
+mod functions;
+mod left_out;
+mod masks;
+mod operands;
+mod order;
+mod pairs;
+mod positions;
+mod precision;
+mod repeated;
+
+use super::candidate::Candidate;
+use super::stage::Stage;
+
+/// A rule: the changes of one kind at one node.
+type RuleOf = fn(&Stage, usize) -> Vec<Candidate>;
+
+/// Rules that are tried at each computed node, in this order.
+const RULES: &[RuleOf] = &[
+    constants::candidates,
+    left_out::candidates,
+    repeated::candidates,
+    functions::candidates,
+    exchanged::candidates,
+    order::candidates,
+    masks::candidates,
+    axes::candidates,
+    positions::candidates,
+    pairs::candidates,
+    precision::candidates,
+    operands::candidates,
+];
+
+/// Every change that is tried: by rule, and for each rule from the node nearest to the target.
+pub(super) fn candidates<'s>(stage: &'s Stage<'s>) -> impl Iterator<Item = Candidate> + 's {
+    RULES.iter().flat_map(|rule| stage.computed.iter().flat_map(|&node| rule(stage, node)))
+}

@@ -1,0 +1,124 @@
+//! Numbers of a recipe that are solved for, where none of the usual ones explains the error.
+
+use super::candidate::Candidate;
+use super::stage::Stage;
+use crate::diagnose::CauseKind;
+use crate::number::Short;
+use crate::recipe::{Normalizer, Op, Operand, Product, Unary};
+use crate::replay::{Change, NewOperand};
+
+/// Steps of the search for one number.
+const ROUNDS: usize = 8;
+
+/// A number of the recipe that may be another.
+pub(super) struct Slot<'s> {
+    node: usize,
+    old: f64,
+    what: &'static str,
+    name: &'static str,
+    change: Box<dyn Fn(f64) -> Change + 's>,
+}
+
+/// The numbers in the operations of a stage.
+pub(super) fn slots<'s>(stage: &'s Stage<'s>) -> Vec<Slot<'s>> {
+    let mut found = Vec::new();
+    for &node in &stage.computed {
+        let op = stage.op(node);
+        let name = op.name();
+        let mut push = |old: f64, what, change: Box<dyn Fn(f64) -> Change + 's>| {
+            found.push(Slot { node, old, what, name, change });
+        };
+        if let Op::Binary(_) = op {
+            for (at, operand) in stage.node(node).inputs.iter().enumerate() {
+                let Operand::Number(old) = *operand else { continue };
+                push(
+                    old,
+                    "",
+                    Box::new(move |new| {
+                        let mut inputs: Vec<NewOperand> =
+                            stage.node(node).inputs.iter().copied().map(Into::into).collect();
+                        inputs[at] = NewOperand::Number(new);
+                        Change::node(node, stage.op(node).clone(), inputs)
+                    }),
+                );
+            }
+        }
+        let with = move |op: Op| Change::op(stage.recipe, node, op);
+        match *op {
+            Op::Normalize(Normalizer::LayerNorm { rank, eps }) => {
+                push(
+                    eps,
+                    "eps ",
+                    Box::new(move |eps| with(Op::Normalize(Normalizer::LayerNorm { rank, eps }))),
+                );
+            }
+            Op::Normalize(Normalizer::RmsNorm { rank, eps }) => {
+                push(
+                    eps,
+                    "eps ",
+                    Box::new(move |eps| with(Op::Normalize(Normalizer::RmsNorm { rank, eps }))),
+                );
+            }
+            Op::Normalize(Normalizer::GroupNorm { groups, eps }) => {
+                push(
+                    eps,
+                    "eps ",
+                    Box::new(move |eps| with(Op::Normalize(Normalizer::GroupNorm { groups, eps }))),
+                );
+            }
+            Op::Product(Product::Attention { scale, causal, groups, mask }) => {
+                let op = move |scale| Op::Product(Product::Attention { scale, causal, groups, mask });
+                push(scale, "the scale ", Box::new(move |scale| with(op(scale))));
+            }
+            Op::Unary(Unary::LeakyRelu { slope }) => {
+                push(slope, "the slope ", Box::new(move |slope| with(Op::Unary(Unary::LeakyRelu { slope }))));
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// The number that comes nearest to the actual, by Gauss-Newton steps; `None` if the steps lead nowhere.
+///
+/// `distance` gives what changes predict minus the actual, per element.
+pub(super) fn fit(slot: &Slot, distance: impl Fn(&[Change]) -> Option<Vec<f64>>) -> Option<Candidate> {
+    let at = |x: f64| distance(&[(slot.change)(x)]).filter(|far| far.iter().all(|x| x.is_finite()));
+    let squares = |far: &[f64]| far.iter().map(|x| x * x).sum::<f64>();
+    // Positive numbers are searched on a logarithmic scale: eps may be off by powers of ten.
+    let scale = |x: f64| if slot.old > 0.0 { slot.old * x.exp() } else { slot.old + x };
+    let (mut x, mut far) = (0.0, at(slot.old)?);
+    for _ in 0..ROUNDS {
+        let step = 1e-4;
+        let moved = at(scale(x + step))?;
+        let (mut along, mut size) = (0.0, 0.0);
+        for (moved, far) in moved.iter().zip(&far) {
+            let slope = (moved - far) / step;
+            along -= slope * far;
+            size += slope * slope;
+        }
+        if size == 0.0 {
+            return None;
+        }
+        let mut by = (along / size).clamp(-3.0, 3.0);
+        let better = loop {
+            let next = at(scale(x + by))?;
+            if squares(&next) < squares(&far) {
+                break Some(next);
+            }
+            by /= 4.0;
+            if by.abs() < 1e-7 {
+                break None;
+            }
+        };
+        let Some(next) = better else { break };
+        (x, far) = (x + by, next);
+        if by.abs() < 1e-7 {
+            break;
+        }
+    }
+    let new = scale(x);
+    let text = format!("{}{} in place of {} in `{}`", slot.what, Short(new), Short(slot.old), slot.name);
+    let candidate = Candidate::new(CauseKind::Constant, 4, (slot.change)(new), text);
+    (x != 0.0).then_some(Candidate { node: slot.node, ..candidate })
+}

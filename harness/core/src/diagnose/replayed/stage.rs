@@ -1,0 +1,141 @@
+//! The operations between the last goldens that the port tapped and the failing one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::golden::FixtureSet;
+use crate::recipe::{Leaf, Node, Op, Operand, Recipe};
+use crate::replay::{Array, Replay, ReplayError};
+
+/// How the reference made a failing golden.
+pub struct StageRecipe<'a> {
+    /// The recipe of the fixture set.
+    pub recipe: &'a Recipe,
+    /// The fixture set.
+    pub fixtures: &'a FixtureSet,
+    /// Goldens that the port tapped before this one, as the manifest names them. The replay starts at them.
+    pub tapped: BTreeSet<String>,
+    /// Axes of the golden that the spec drops.
+    pub squeeze: &'a [usize],
+    /// The order of the remaining axes in the port.
+    pub layout: Option<&'a [usize]>,
+}
+
+impl StageRecipe<'_> {
+    /// The node that makes a golden.
+    pub(super) fn target(&self, golden: &str) -> Option<usize> {
+        self.recipe.goldens.get(golden).copied()
+    }
+
+    /// The nodes that make tapped goldens.
+    pub(super) fn cut(&self) -> BTreeSet<usize> {
+        self.tapped.iter().filter_map(|name| self.target(name)).collect()
+    }
+}
+
+/// The nodes that lead to the failing golden.
+pub(super) struct Stage<'s> {
+    pub(super) recipe: &'s Recipe,
+    pub(super) fixtures: &'s FixtureSet,
+    pub(super) replay: &'s Replay<'s>,
+    pub(super) target: usize,
+    /// Nodes that are computed, nearest to the target first.
+    pub(super) computed: Vec<usize>,
+    /// Goldens made before the failing one that the replay can read: node and shape, latest first.
+    pub(super) earlier: Vec<(usize, Vec<usize>)>,
+    shapes: BTreeMap<usize, Vec<usize>>,
+}
+
+impl<'s> Stage<'s> {
+    pub(super) fn new(
+        source: &StageRecipe<'s>,
+        replay: &'s Replay<'s>,
+        target: usize,
+    ) -> Result<Self, ReplayError> {
+        let recipe = source.recipe;
+        let mut shapes = BTreeMap::new();
+        for &node in replay.nodes() {
+            shapes.insert(node, replay.value(node)?.shape().to_vec());
+        }
+        let is_computed = |node: &usize| {
+            !replay.is_cut(*node) && !matches!(recipe.nodes[*node].op, Op::Leaf(_) | Op::Unknown { .. })
+        };
+        let computed = replay.nodes().iter().rev().copied().filter(is_computed).collect();
+        let mut earlier: Vec<(usize, Vec<usize>)> = (source.tapped.iter())
+            .filter_map(|name| {
+                let node = source.target(name).filter(|node| *node != target)?;
+                let entry =
+                    source.fixtures.entries(crate::golden::Role::Golden).find(|entry| entry.name == *name)?;
+                Some((node, entry.shape.clone()))
+            })
+            .collect();
+        earlier.sort_unstable_by(|a, b| b.cmp(a));
+        earlier.dedup();
+        Ok(Self { recipe, fixtures: source.fixtures, replay, target, computed, earlier, shapes })
+    }
+
+    pub(super) fn node(&self, node: usize) -> &'s Node {
+        &self.recipe.nodes[node]
+    }
+
+    pub(super) fn op(&self, node: usize) -> &'s Op {
+        &self.node(node).op
+    }
+
+    /// The nodes that lead to the target: computed ones, leaves, and those at which the replay starts.
+    pub(super) fn nodes(&self) -> &[usize] {
+        self.replay.nodes()
+    }
+
+    /// The shape of a node that leads to the target.
+    pub(super) fn shape(&self, node: usize) -> &[usize] {
+        self.shapes.get(&node).map_or(&[], Vec::as_slice)
+    }
+
+    pub(super) fn is_computed(&self, node: usize) -> bool {
+        self.computed.contains(&node)
+    }
+
+    /// The operands of a node that are nodes, with their positions.
+    pub(super) fn operands(&self, node: usize) -> impl Iterator<Item = (usize, usize)> {
+        self.node(node).inputs.iter().enumerate().filter_map(|(at, operand)| match operand {
+            Operand::Node(operand) => Some((at, *operand)),
+            Operand::Number(_) | Operand::Absent => None,
+        })
+    }
+
+    /// The computed nodes that use a node.
+    pub(super) fn users(&self, node: usize) -> impl Iterator<Item = usize> {
+        let uses = move |user: &usize| self.node(*user).inputs.contains(&Operand::Node(node));
+        self.computed.iter().copied().filter(uses)
+    }
+
+    /// The value of a node without changes.
+    pub(super) fn value(&self, node: usize) -> Option<Array> {
+        self.replay.value(node).ok()
+    }
+
+    /// The weight that a node is.
+    pub(super) fn weight(&self, node: usize) -> Option<&'s str> {
+        match self.op(node) {
+            Op::Leaf(Leaf::Weight { name }) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// Lengths of axes in the stage, each once.
+    pub(super) fn lengths(&self) -> BTreeSet<usize> {
+        self.shapes.values().flatten().copied().filter(|length| *length > 1).collect()
+    }
+
+    /// A node in words: its golden, its weight or input, or the operation.
+    pub(super) fn name(&self, node: usize) -> String {
+        if let Some(golden) = self.recipe.goldens_of(node).next() {
+            return format!("`{golden}`");
+        }
+        match self.op(node) {
+            Op::Leaf(Leaf::Input { name } | Leaf::Weight { name }) => format!("`{name}`"),
+            Op::Leaf(Leaf::Constant { .. }) => "a constant tensor".to_owned(),
+            op => format!("the result of `{}`", op.name()),
+        }
+    }
+}
