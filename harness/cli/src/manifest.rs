@@ -79,6 +79,7 @@ pub(crate) struct ParityTable {
 #[serde(deny_unknown_fields)]
 pub(crate) struct FaultBenchTable {
     pub(crate) file: PathBuf,
+    pub(crate) unseen: Option<PathBuf>,
     pub(crate) package: String,
     pub(crate) binary: String,
 }

@@ -52,6 +52,8 @@ impl CommandError for ProjectError {
 pub(crate) struct Bench {
     /// From the root.
     pub(crate) file: PathBuf,
+    /// Faults that no search for causes was tuned to, from the root. They are scored apart.
+    pub(crate) unseen: Option<PathBuf>,
     pub(crate) package: String,
     pub(crate) binary: String,
 }
@@ -119,8 +121,9 @@ impl Project {
             exporter: exporter.map(|folder| root.join(folder)),
             references: references.map(|folder| root.join(folder)),
             sets_up: setup.unwrap_or(true),
-            bench: fault_bench.map(|FaultBenchTable { file, package, binary }| Bench {
+            bench: fault_bench.map(|FaultBenchTable { file, unseen, package, binary }| Bench {
                 file,
+                unseen,
                 package,
                 binary,
             }),
@@ -161,7 +164,8 @@ impl Project {
         package: impl Into<String>,
         binary: impl Into<String>,
     ) -> Self {
-        self.bench = Some(Bench { file: file.into(), package: package.into(), binary: binary.into() });
+        let (file, package, binary) = (file.into(), package.into(), binary.into());
+        self.bench = Some(Bench { file, unseen: None, package, binary });
         self
     }
 

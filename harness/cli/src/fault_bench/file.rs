@@ -22,6 +22,21 @@ pub(super) struct Faults {
     pub(super) at_most: AtMost,
     /// The faults, by the id of the spec that finds them.
     pub(super) faults: BTreeMap<String, Vec<Fault>>,
+    /// Rewrites that compute the same, by the id of their spec. Anything that is red there is a false alarm.
+    #[serde(default)]
+    pub(super) harmless: BTreeMap<String, Vec<Rewrite>>,
+}
+
+/// A port that computes the same in another way.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Rewrite {
+    /// The name; its port is registered as `<port of the spec>/<fault>`.
+    #[serde(rename = "fault")]
+    pub(super) name: String,
+    /// What is written differently, for people.
+    #[serde(default, rename = "about")]
+    _about: Option<String>,
 }
 
 /// Counts that must not fall.
@@ -64,6 +79,9 @@ pub(super) struct Fault {
     /// The expected fact, where no cause explains the error.
     #[serde(default, deserialize_with = "fact")]
     pub(super) fact: Option<FactKind>,
+    /// What the mistake is, for people.
+    #[serde(default, rename = "about")]
+    _about: Option<String>,
 }
 
 impl Fault {
@@ -121,33 +139,58 @@ impl Faults {
         if faults.faults.values().all(Vec::is_empty) {
             return Err(FileError::Empty { path: owned() });
         }
-        for (id, rows) in &faults.faults {
+        for id in faults.faults.keys().chain(faults.harmless.keys()) {
             let Some(spec) = specs.iter().find(|spec| spec.id == *id) else {
                 let near = did_you_mean(id, specs.iter().map(|spec| spec.id.as_str()));
                 return Err(FileError::NoSpec { path: owned(), spec: id.clone(), near });
             };
-            check_rows(path, spec, rows)?;
+            check_names(path, spec, faults.names(id))?;
+            check_rows(path, spec, faults.of(id))?;
         }
         Ok(faults)
     }
+
+    /// The faults of a spec.
+    pub(super) fn of(&self, spec: &str) -> &[Fault] {
+        self.faults.get(spec).map_or(&[], Vec::as_slice)
+    }
+
+    /// The harmless rewrites of a spec.
+    pub(super) fn harmless(&self, spec: &str) -> &[Rewrite] {
+        self.harmless.get(spec).map_or(&[], Vec::as_slice)
+    }
+
+    /// The names of all faulty and rewritten ports of a spec.
+    pub(super) fn names(&self, spec: &str) -> impl Iterator<Item = &str> {
+        let harmless = self.harmless(spec).iter().map(|rewrite| rewrite.name.as_str());
+        self.of(spec).iter().map(|fault| fault.name.as_str()).chain(harmless)
+    }
 }
 
+/// Each fault names checkpoints that exist.
 fn check_rows(path: &Path, spec: &Spec, rows: &[Fault]) -> Result<(), FileError> {
-    let mut names = BTreeSet::new();
     for row in rows {
-        let (path, fault) = (path.to_owned(), row.name.clone());
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-        if row.name.is_empty() || !row.name.chars().all(is_plain) {
-            return Err(FileError::Name { path, spec: spec.id.clone(), fault });
-        }
-        if !names.insert(&row.name) {
-            return Err(FileError::Twice { path, spec: spec.id.clone(), fault });
-        }
         if let Some(missing) = [&*row.culprit, row.first()].into_iter().find(|n| spec.checkpoint(n).is_none())
         {
             let near = did_you_mean(missing, spec.checkpoints.iter().map(|c| c.name.as_str()));
-            let checkpoint = missing.to_owned();
+            let (path, fault, checkpoint) = (path.to_owned(), row.name.clone(), missing.to_owned());
             return Err(FileError::NoCheckpoint { path, spec: spec.id.clone(), fault, checkpoint, near });
+        }
+    }
+    Ok(())
+}
+
+/// Names are plain, and each occurs once.
+fn check_names<'a>(path: &Path, spec: &Spec, all: impl Iterator<Item = &'a str>) -> Result<(), FileError> {
+    let mut names = BTreeSet::new();
+    for name in all {
+        let (path, spec, fault) = (path.to_owned(), spec.id.clone(), name.to_owned());
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+        if name.is_empty() || !name.chars().all(is_plain) {
+            return Err(FileError::Name { path, spec, fault });
+        }
+        if !names.insert(name) {
+            return Err(FileError::Twice { path, spec, fault });
         }
     }
     Ok(())

@@ -4,6 +4,7 @@
 //! second time with every golden injected. Any failure or cause reported for those is a false alarm.
 
 mod file;
+mod lists;
 mod score;
 mod specs;
 mod suite;
@@ -16,8 +17,8 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use self::file::{Fault, Faults, FileError};
-use self::score::{Found, Row, Score, alarms};
+use self::file::{Faults, FileError};
+use self::lists::Lists;
 use self::specs::WriteError;
 use self::suite::{SuiteError, SuiteRun};
 use super::steps::Steps;
@@ -102,11 +103,11 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
     if let Some(error) = broken.into_iter().next() {
         return Err(BenchError::Spec(Box::new(error)).into());
     }
-    let faults = Faults::read(&project.root().join(&bench.file), &specs).map_err(BenchError::from)?;
-    let selected = select(&faults, specs.iter(), arguments.filter.as_deref())?;
+    let lists = Lists::read(project, bench, &specs)?;
+    let selected = lists.select(&specs, arguments.filter.as_deref())?;
     setup::ensure(project)?;
 
-    let count: usize = selected.iter().map(|(_, faults)| faults.len()).sum();
+    let count: usize = selected.iter().map(|(_, names)| names.len()).sum();
     let steps = Steps::start(format!("{} in {}", counted(count, "fault"), counted(selected.len(), "spec")));
     let program = suite::build(project, bench, arguments.release).map_err(BenchError::from)?;
     let home = Home::open(Out::of(project.root()).path().join("fault-bench"))?;
@@ -124,52 +125,38 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
         steps.step(label, || run.run()).map_err(BenchError::from)?;
     }
 
-    let (rows, alarms) = read(&home, &selected)?;
-    let score = Score::of(&rows, alarms.len());
-    let is_part = arguments.filter.is_some();
-    super::say(&table::table(&rows, arguments.missed));
-    alarms.iter().for_each(|alarm| super::say(&format!("false alarm: {alarm}\n")));
+    let results = lists.results(&home, &selected)?;
+    super::say(&table::table(&results, arguments.missed));
+    for result in &results {
+        result.alarms.iter().for_each(|alarm| super::say(&format!("false alarm: {alarm}\n")));
+    }
     if let Some(path) = &arguments.json {
-        let text = format!("{:#}\n", table::json(&rows, &alarms, &score));
+        let text = format!("{:#}\n", table::json(&results));
         fs::write(path, text).map_err(|source| BenchError::Json { path: path.clone(), source })?;
     }
-    let broken = score.broken(faults.at_least, faults.at_most, is_part);
-    for line in &broken {
-        eprintln!("{}: {line}", bench.file.display());
+    let mut holds = true;
+    for result in &results {
+        let Faults { at_least, at_most, .. } = result.faults;
+        let broken = result.score.broken(*at_least, *at_most, arguments.filter.is_some());
+        broken.iter().for_each(|line| eprintln!("{}: {line}", result.file.display()));
+        if arguments.filter.is_none() && broken.is_empty() && result.score.better(*at_least, *at_most) {
+            eprintln!(
+                "{}: the score is better than required: tighten `at_least` and `at_most`",
+                result.file.display()
+            );
+        }
+        holds &= broken.is_empty();
     }
-    if !is_part && broken.is_empty() && score.better(faults.at_least, faults.at_most) {
-        eprintln!(
-            "{}: the score is better than required: tighten `at_least` and `at_most`",
-            bench.file.display()
-        );
+    for result in &results {
+        super::say(&format!("{}{}\n", result.label(results.len()), result.score));
     }
-    super::say(&format!("{score}\n"));
-    Ok(if broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 // Settings refuse injection in CI. The bench injects on purpose and proves no port, so its suite does not count as CI.
 const LOCALISED: &[(&str, &str)] = &[("PARITY_LOCALISE", "1"), ("CI", "false"), ("TF_BUILD", "false")];
 const FREE: &str = "free";
 const LOCAL: &str = "localised";
-
-/// The specs that have faults with `filter` in their names, each with those faults.
-fn select<'a>(
-    faults: &'a Faults,
-    specs: impl Iterator<Item = &'a Spec>,
-    filter: Option<&str>,
-) -> Result<Vec<(&'a Spec, Vec<&'a Fault>)>, BenchError> {
-    let filter = filter.unwrap_or_default();
-    let of = |spec: &'a Spec| {
-        let rows = faults.faults.get(&spec.id).map_or(&[][..], Vec::as_slice);
-        let rows = rows.iter().filter(|fault| format!("{}/{}", spec.id, fault.name).contains(filter));
-        (spec, rows.collect::<Vec<_>>())
-    };
-    let selected: Vec<_> = specs.map(of).filter(|(_, rows)| !rows.is_empty()).collect();
-    if selected.is_empty() {
-        return Err(BenchError::NothingSelected { filter: filter.to_owned() });
-    }
-    Ok(selected)
-}
 
 /// The folder of a bench, which is kept until the next bench.
 struct Home {
@@ -207,7 +194,7 @@ impl Home {
     }
 
     /// The results of a spec in the run `key`.
-    fn account(&self, key: &str, spec: &Arc<Spec>) -> Result<Account, BenchError> {
+    pub(super) fn account(&self, key: &str, spec: &Arc<Spec>) -> Result<Account, BenchError> {
         let not_run = |why: String| BenchError::NotRun { id: spec.id.clone(), why };
         let folder = self.folder.join("runs").join(key).join(&spec.id);
         let data = RunData::read(&Folder::at(folder)).map_err(|error| not_run(error_chain(&error)))?;
@@ -223,28 +210,6 @@ impl Home {
         });
         obstacle.map_or(Ok(account), |why| Err(not_run(why)))
     }
-}
-
-/// Reads the result of each fault, and the false alarms for the ports without a fault.
-fn read(home: &Home, selected: &[(&Spec, Vec<&Fault>)]) -> Result<(Vec<Row>, Vec<String>), BenchError> {
-    let load = |id: &str| load_one(&home.specs(), id);
-    let (mut rows, mut false_alarms) = (Vec::new(), Vec::new());
-    for (spec, faults) in selected {
-        let right = load(&spec.id)?;
-        for (key, port) in
-            [(FREE, "in the port without a fault"), (LOCAL, "in the port without a fault, on golden inputs")]
-        {
-            let found = alarms(&home.account(key, &right)?, port);
-            false_alarms.extend(found.into_iter().map(|alarm| format!("{}: {alarm}", spec.id)));
-        }
-        for fault in faults {
-            let faulty = load(&specs::id_of(spec, fault))?;
-            let account = home.account(FREE, &faulty)?;
-            let found = Found::of(&account, account.localisation());
-            rows.push(Row { spec: spec.id.clone(), fault: (*fault).clone(), found });
-        }
-    }
-    Ok((rows, false_alarms))
 }
 
 fn load_one(root: &Path, id: &str) -> Result<Arc<Spec>, BenchError> {

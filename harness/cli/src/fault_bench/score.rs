@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::file::{AtLeast, AtMost, Fault};
-use mlx_parity_core::diagnose::{CauseKind, FactKind};
+use mlx_parity_core::diagnose::{Cause, CauseKind, FactKind, RecipeUse};
 use mlx_parity_core::gate::Class;
 use mlx_parity_core::results::{Account, Culprit, Localisation, TrialOutcome, TrialResult};
 use mlx_parity_core::spec::RESERVED;
@@ -38,25 +38,37 @@ pub(super) struct Found {
     pub(super) causes: Vec<CauseKind>,
     /// The reported facts, where no cause explains the error.
     pub(super) facts: Vec<FactKind>,
+    /// The causes in words, with the line of the reference.
+    pub(super) words: Vec<String>,
+    /// Whether the recipe of the first faulty stage was of use.
+    pub(super) recipe: RecipeUse,
 }
 
 impl Found {
     /// Collects the result from an account and its localisation.
     pub(super) fn of(account: &Account, localisation: Option<&Localisation>) -> Self {
-        let (culprit, causes, facts) = match localisation {
-            Some(Localisation::Culprit(Culprit { name, class, causes, facts, .. })) => {
-                (Some(Place { checkpoint: name.clone(), class: *class }), &causes[..], &facts[..])
-            }
-            Some(Localisation::Right | Localisation::Drift(_) | Localisation::Unknown(_)) | None => {
-                (None, &[][..], &[][..])
-            }
-        };
-        Self {
+        let found = Self {
             caught: account.is_red(),
             first: checkpoints(account).find_map(red),
-            culprit,
+            culprit: None,
+            causes: Vec::new(),
+            facts: Vec::new(),
+            words: Vec::new(),
+            recipe: RecipeUse::None,
+        };
+        let Some(Localisation::Culprit(culprit)) = localisation else { return found };
+        let Culprit { name, class, causes, facts, recipe, .. } = culprit;
+        let words = |cause: &Cause| match &cause.place {
+            Some(place) => format!("{} ({place})", cause.text),
+            None => cause.text.clone(),
+        };
+        Self {
+            culprit: Some(Place { checkpoint: name.clone(), class: *class }),
             causes: causes.iter().map(|cause| cause.kind).collect(),
             facts: facts.iter().map(|fact| fact.kind).collect(),
+            words: causes.iter().map(words).collect(),
+            recipe: *recipe,
+            ..found
         }
     }
 }
@@ -228,6 +240,8 @@ mod tests {
             culprit: place,
             causes: causes.to_vec(),
             facts: Vec::new(),
+            words: Vec::new(),
+            recipe: RecipeUse::None,
         }
     }
 

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use super::file::Fault;
 use mlx_parity_core::spec::{POLICIES, Spec};
 
 /// The folder for the specs of faults, so that no spec has its run folder inside that of another.
@@ -23,12 +22,12 @@ pub(crate) enum WriteError {
 }
 
 /// The id of the spec for a fault.
-pub(super) fn id_of(spec: &Spec, fault: &Fault) -> String {
-    format!("{FAULTS}/{}/{}", spec.id, fault.name)
+pub(super) fn id_of(spec: &Spec, fault: &str) -> String {
+    format!("{FAULTS}/{}/{fault}", spec.id)
 }
 
 /// Writes each spec and the specs of its faults below `to`, with the policies of `from`.
-pub(super) fn write(from: &Path, to: &Path, specs: &[(&Spec, Vec<&Fault>)]) -> Result<(), WriteError> {
+pub(super) fn write(from: &Path, to: &Path, specs: &[(&Spec, Vec<&str>)]) -> Result<(), WriteError> {
     let policies = from.join(POLICIES);
     if policies.is_file() {
         put(&to.join(POLICIES), &read(&policies)?)?;
@@ -38,7 +37,7 @@ pub(super) fn write(from: &Path, to: &Path, specs: &[(&Spec, Vec<&Fault>)]) -> R
         let as_id = |id: &str| to.join(format!("{id}.yaml"));
         put(&as_id(&spec.id), &with_port(&text, spec, &spec.port)?)?;
         for fault in faults {
-            let text = with_port(&text, spec, &format!("{}/{}", spec.port, fault.name))?;
+            let text = with_port(&text, spec, &format!("{}/{fault}", spec.port))?;
             put(&as_id(&id_of(spec, fault)), &text)?;
         }
     }

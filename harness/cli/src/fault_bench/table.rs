@@ -2,13 +2,27 @@
 
 use serde_json::{Value, json};
 
-use super::score::{Place, Row, Score};
+use super::lists::ListResult;
+use super::score::{Place, Row};
 use mlx_parity_core::diagnose::{CauseKind, FactKind};
 
 const STAGE: &str = "first faulty stage";
 
-/// Returns the rows by spec; with `missed`, only those with an unexpected result.
-pub(super) fn table(rows: &[Row], missed: bool) -> String {
+/// Returns the rows of each list; with `missed`, only those with an unexpected result.
+pub(super) fn table(results: &[ListResult], missed: bool) -> String {
+    let mut text = String::new();
+    for result in results {
+        let rows = rows_by_spec(&result.rows, missed);
+        if results.len() > 1 && !rows.is_empty() {
+            text.push_str(&format!("{} faults, {}\n", result.name(), result.file.display()));
+        }
+        text.push_str(&rows);
+    }
+    text
+}
+
+/// Returns the rows by spec.
+fn rows_by_spec(rows: &[Row], missed: bool) -> String {
     let shown: Vec<&Row> = rows.iter().filter(|row| !missed || !row.is_right()).collect();
     let width = |text: fn(&Row) -> usize| shown.iter().map(|row| text(row)).max().unwrap_or(0);
     let fault = width(|row| row.fault.name.len());
@@ -83,29 +97,32 @@ fn otherwise(row: &Row) -> String {
     if found.is_empty() { String::new() } else { format!("; found {}", found.join("; ")) }
 }
 
-/// Returns the results as JSON.
-pub(super) fn json(rows: &[Row], alarms: &[String], score: &Score) -> Value {
-    let rows: Vec<Value> = rows
-        .iter()
-        .map(|row| {
-            json!({
-                "spec": row.spec,
-                "fault": row.fault.name,
-                "expected": {
-                    "culprit": expected(row),
-                    "first": row.fault.first(),
-                    "cause": row.fault.cause,
-                    "or": row.fault.also_true,
-                    "fact": row.fault.fact,
-                },
-                "found": row.found,
-                "placed": row.is_placed(),
-                "explained": row.is_explained(),
-                "seen": row.is_seen(),
-                "wrong_causes": row.wrong_causes().collect::<Vec<_>>(),
-                "right": row.is_right(),
-            })
-        })
-        .collect();
-    json!({ "score": score, "false_alarms": alarms, "rows": rows })
+/// Returns the results as JSON: an entry per list.
+pub(super) fn json(results: &[ListResult]) -> Value {
+    let lists = results.iter().map(|result| {
+        let rows: Vec<Value> = result.rows.iter().map(row_json).collect();
+        let (file, score, alarms) = (result.file.display().to_string(), &result.score, &result.alarms);
+        json!({ "list": result.name(), "file": file, "score": score, "false_alarms": alarms, "rows": rows })
+    });
+    json!({ "lists": lists.collect::<Vec<_>>() })
+}
+
+fn row_json(row: &Row) -> Value {
+    json!({
+        "spec": row.spec,
+        "fault": row.fault.name,
+        "expected": {
+            "culprit": expected(row),
+            "first": row.fault.first(),
+            "cause": row.fault.cause,
+            "or": row.fault.also_true,
+            "fact": row.fault.fact,
+        },
+        "found": row.found,
+        "placed": row.is_placed(),
+        "explained": row.is_explained(),
+        "seen": row.is_seen(),
+        "wrong_causes": row.wrong_causes().collect::<Vec<_>>(),
+        "right": row.is_right(),
+    })
 }

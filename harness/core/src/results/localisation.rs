@@ -1,6 +1,6 @@
 //! The first faulty stage of a port, from the free run and the run with every golden injected.
 
-use crate::diagnose::{Cause, Fact};
+use crate::diagnose::{Cause, Fact, RecipeUse};
 use crate::gate::Class;
 
 /// The result of the two runs.
@@ -35,6 +35,8 @@ pub struct Culprit {
     pub causes: Vec<Cause>,
     /// Facts about an error that no cause explains.
     pub facts: Vec<Fact>,
+    /// Whether the golden's recipe was of use.
+    pub recipe: RecipeUse,
 }
 
 /// How to narrow down the place between the first faulty stage and the tap before it.

@@ -71,6 +71,7 @@ pub(super) fn locate(spec: &Spec, local: &Account, free: Option<&Account>) -> Lo
         before: before.filter(|_| culprit.record.is_none()).map(name),
         causes: culprit.record.as_ref().map(|record| record.causes.clone()).unwrap_or_default(),
         facts: culprit.record.as_ref().map(|record| record.facts.clone()).unwrap_or_default(),
+        recipe: culprit.record.as_ref().map(|record| record.recipe).unwrap_or_default(),
     })
 }
 

@@ -2,9 +2,10 @@
 
 use super::super::candidate::Candidate;
 use super::super::stage::Stage;
+use super::masks::mask_kind;
 use crate::diagnose::CauseKind;
 use crate::number::Short;
-use crate::recipe::{Op, Operand, Product};
+use crate::recipe::{Binary, Op, Operand, Product};
 use crate::replay::{Change, NewOperand};
 
 pub(super) fn candidates(stage: &Stage, node: usize) -> Vec<Candidate> {
@@ -19,12 +20,11 @@ pub(super) fn candidates(stage: &Stage, node: usize) -> Vec<Candidate> {
             continue;
         }
         let text = text(stage, node, at);
-        found.push(Candidate::new(
-            CauseKind::LeftOut,
-            1,
-            Change::value(node, NewOperand::Old(operand)),
-            text,
-        ));
+        let hides = |(other_at, other): (usize, usize)| other_at != at && mask_kind(stage, other).is_some();
+        let is_mask =
+            matches!(stage.op(node), Op::Binary(Binary::Add) | Op::Where) && stage.operands(node).any(hides);
+        let kind = if is_mask { CauseKind::MaskChange } else { CauseKind::LeftOut };
+        found.push(Candidate::new(kind, 1, Change::value(node, NewOperand::Old(operand)), text));
     }
     found
 }

@@ -31,7 +31,7 @@ pub(super) fn candidates(stage: &Stage, node: usize) -> Vec<Candidate> {
 }
 
 /// How a tensor masks: by truth, or by adding large negative numbers. `None` if it is no mask.
-fn mask_kind(stage: &Stage, operand: usize) -> Option<Mask> {
+pub(super) fn mask_kind(stage: &Stage, operand: usize) -> Option<Mask> {
     let value = stage.value(operand).filter(|value| value.ndim() >= 1 && value.len() > 1)?;
     let all = |is: fn(f64) -> bool| value.values().iter().copied().all(is);
     let is_mixed = |value: &Array| value.values().iter().any(|x| *x != value.values()[0]);
