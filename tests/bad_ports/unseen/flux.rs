@@ -23,6 +23,7 @@ const NAMES: &[&str] = &[
     "ids_backwards",
     "silu_left_out",
     "modulated_before_normed",
+    "shifted_before_scaled",
     "head_norm_over_tokens",
     "image_before_text",
     "values_rotated",
@@ -34,7 +35,6 @@ const NAMES: &[&str] = &[
     "last_silu_left_out",
     // In bfloat16.
     "positions_from_one",
-    "shifted_before_scaled",
     "query_norm_of_text",
     "softmax_over_queries",
     "streams_split_otherwise",
