@@ -11,6 +11,7 @@ mod models {
     pub(super) mod flux;
     pub(super) mod flux_text;
     pub(super) mod gated_mlp;
+    pub(super) mod gemma;
     pub(super) mod quantized;
     pub(super) mod qwen3;
     pub(super) mod qwen_image;
@@ -22,6 +23,7 @@ const MODELS: &[fn(Suite) -> Suite] = &[
     models::flux::ports,
     models::flux_text::ports,
     models::gated_mlp::ports,
+    models::gemma::ports,
     models::quantized::ports,
     models::qwen3::ports,
     models::qwen_image::ports,

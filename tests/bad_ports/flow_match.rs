@@ -1,7 +1,7 @@
 //! Faults in the scheduler.
 
 #[path = "../parity/flow_match.rs"]
-mod right;
+pub(crate) mod right;
 
 use mlx_parity::{PortResult, Run, Suite};
 use mlx_rs::error::Exception;

@@ -1,7 +1,7 @@
 //! Faults in the text encoders of Flux.
 
 #[path = "../parity/flux_text.rs"]
-mod right;
+pub(crate) mod right;
 
 mod at_taps;
 

@@ -2,6 +2,7 @@
 //!
 //! The catalogue of faults has the bundled ports with mistakes that people make: in the config, in the weights, in a call, or in
 //! what a tap holds. `faults.yaml` lists where each fault shows and which cause should be reported. `cargo xtask fault-bench` runs it.
+//! The faults in `unseen/` are listed in `unseen.yaml`, which was written before any of them was run.
 //!
 //! The suite in `misbehaving.rs` has one small port per way to misbehave. The end-to-end tests run it in projects of their own.
 //!
@@ -17,6 +18,7 @@ mod misbehaving;
 mod quantized;
 mod qwen3;
 mod qwen_image;
+mod unseen;
 
 use std::process::ExitCode;
 
@@ -32,6 +34,7 @@ const MODELS: &[fn(Suite) -> Suite] = &[
     quantized::ports,
     qwen3::ports,
     qwen_image::ports,
+    unseen::ports,
 ];
 
 fn main() -> ExitCode {

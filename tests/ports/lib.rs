@@ -3,6 +3,7 @@
 pub mod flow_match;
 pub mod flux;
 pub mod gated_mlp;
+pub mod gemma;
 pub mod quantized;
 pub mod qwen3;
 pub mod qwen_image;
