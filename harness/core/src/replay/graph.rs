@@ -305,3 +305,6 @@ fn in_node(recipe: &Recipe, node: usize, error: ReplayError) -> ReplayError {
         None => error,
     }
 }
+
+#[cfg(test)]
+mod tests;
