@@ -178,6 +178,8 @@ fn check_length(operand: &Array, channels: usize) -> Result<(), ReplayError> {
 
 #[cfg(test)]
 mod tests {
+    use std::slice::from_ref;
+
     use super::*;
 
     const X: [f64; 6] = [1., 2., 4., 0., -1., 3.];
@@ -214,11 +216,11 @@ mod tests {
             0.017147825545520388,
             0.9362395518765058,
         ];
-        check(Normalizer::Softmax { axis: 1 }, &[x.clone()], &softmax);
-        check(Normalizer::LogSoftmax { axis: 1 }, &[x.clone()], &softmax.map(f64::ln));
+        check(Normalizer::Softmax { axis: 1 }, from_ref(&x), &softmax);
+        check(Normalizer::LogSoftmax { axis: 1 }, from_ref(&x), &softmax.map(f64::ln));
         check(
             Normalizer::Softmax { axis: 0 },
-            &[x.clone()],
+            from_ref(&x),
             &[
                 0.7310585786300049,
                 0.9525741268224334,
@@ -300,8 +302,8 @@ mod tests {
         );
         let batch = [y.clone(), weight.clone(), variance, weight.clone(), bias.clone()];
         check(Normalizer::BatchNorm { eps: 0.0 }, &batch, &[0., 1., 2., 4., 5., 10., 18., 31.]);
-        refused(Normalizer::GroupNorm { groups: 3, eps: 0.0 }, &[y.clone()]);
-        refused(Normalizer::GroupNorm { groups: 0, eps: 0.0 }, &[y.clone()]);
+        refused(Normalizer::GroupNorm { groups: 3, eps: 0.0 }, from_ref(&y));
+        refused(Normalizer::GroupNorm { groups: 0, eps: 0.0 }, from_ref(&y));
         refused(group, &[y.clone(), array(&[2], &[1., 1.])]);
         refused(group, &[array(&[4], &[0.; 4])]);
         refused(Normalizer::BatchNorm { eps: 0.0 }, &[y, weight, None]);

@@ -1,6 +1,7 @@
 //! Replays of a small graph, with and without changes.
 
 use std::cell::Cell;
+use std::slice::from_ref;
 
 use super::*;
 use crate::recipe::{Binary, Form, Node, Reduction, Unary};
@@ -103,13 +104,13 @@ fn a_change_replaces_a_node() {
     let (recipe, work, known) = (recipe(), work(), known());
     let replay = Replay::new(&recipe, 5, BTreeSet::new(), &known, &work).unwrap();
     let sub = Change::op(&recipe, 2, Op::Binary(Binary::Sub));
-    check(replay.with(&[sub.clone()]), &[18., 72.]);
+    check(replay.with(from_ref(&sub)), &[18., 72.]);
     let left_out = Change::value(4, NewOperand::Old(0));
-    check(replay.with(std::slice::from_ref(&left_out)), &[22., 88.]);
+    check(replay.with(from_ref(&left_out)), &[22., 88.]);
     check(replay.with(&[sub.clone(), left_out.clone()]), &[-18., -72.]);
     check(replay.with(&[]), &[-22., -88.]);
     let scaled = Change::node(5, MUL, vec![NewOperand::Old(5), NewOperand::Number(0.5)]);
-    check(replay.with(&[scaled.clone()]), &[-11., -44.]);
+    check(replay.with(from_ref(&scaled)), &[-11., -44.]);
     // The scaled node has its value without changes, a node before it has its value with them.
     check(replay.with(&[scaled, sub.clone()]), &[-11., -44.]);
     let of_changed = Change::node(4, NEG, vec![NewOperand::Old(2)]);
@@ -182,6 +183,20 @@ fn memory_is_bounded_by_what_lives_at_once() {
     assert!(work.bytes_left() >= 50_000);
     drop(replay);
     assert_eq!(work.bytes_left(), 100_000);
+}
+
+#[test]
+fn kept_values_make_room_for_what_is_computed() {
+    // Half of the memory is kept, then one value needs more than the other half.
+    let full = |length| node(Op::Leaf(Leaf::Full { shape: vec![length], value: 1.0 }), &[]);
+    let nodes = vec![full(500), full(600), node(ADD, &[Operand::Node(1), Operand::Number(1.0)])];
+    let recipe = Recipe { nodes, ..Recipe::default() };
+    let (known, work) = (Known::default(), Work::new(1 << 40, 10_000));
+    let replay = Replay::new(&recipe, 2, BTreeSet::new(), &known, &work).unwrap();
+    assert_eq!(replay.value(0).unwrap().len(), 500);
+    assert_eq!(replay.target().unwrap().len(), 600);
+    assert!(replay.value(0).is_ok());
+    assert_eq!(work.bytes_left(), 10_000, "nothing is kept any more");
 }
 
 #[test]
