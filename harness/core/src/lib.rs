@@ -7,8 +7,8 @@
 //! Later modules build on earlier ones:
 //!
 //! ```text
-//! text, number, ci, files, root -> tensor, gate -> compare, spec, golden -> diagnose, settings, weights -> record
-//!   -> run_folder -> runs, preflight, mutation -> results -> report
+//! text, number, ci, files, root -> tensor, gate -> compare, spec, recipe -> golden -> replay, diagnose, settings, weights
+//!   -> record -> run_folder -> runs, preflight, mutation -> results -> report
 //! ```
 
 // First, since its macros replace those of the standard library in all modules that follow.

@@ -33,6 +33,13 @@ pub enum RecipeUse {
     TooLarge,
 }
 
+impl RecipeUse {
+    /// This, unless the recipe was not replayed, and then `other`.
+    pub(super) fn or(self, other: Self) -> Self {
+        if self == Self::Replayed { self } else { other }
+    }
+}
+
 /// An observation about a failing tensor. It predicts nothing, so it is no cause.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fact {

@@ -125,7 +125,7 @@ impl SampledPair<'_> {
         let used = self.bound.used(sums);
         let wrong = if self.same_shape() { sums.wrong } else { sums.count };
         // Without an error there is nothing to explain.
-        let is_rounding = left <= ROUNDING * self.bound.typical() * self.bound.scale(sums);
+        let is_rounding = left <= ROUNDING * self.bound.typical() * self.bound.relative_size(sums);
         let is_small = part <= PART || is_rounding && part <= ROUNDING_PART;
         let holds = error > 0.0 && used <= SLACK && is_small && wrong >= evidence;
         holds.then_some(SmallResidual(Residual { rms: left, part, used }))

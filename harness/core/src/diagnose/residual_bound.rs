@@ -64,18 +64,20 @@ impl Bound {
         floor.max(self.eps * self.expected_rms)
     }
 
-    /// How much larger than the golden the prediction is, at least 1: rounding errors are larger in the same way.
-    pub(super) fn scale(&self, sums: &ResidualSums) -> f64 {
+    /// How much larger than the golden the prediction is. Rounding errors are larger in the same way.
+    pub(super) fn relative_size(&self, sums: &ResidualSums) -> f64 {
         match self.expected_rms {
             0.0 => 1.0,
-            expected => ((sums.predicted / sums.count.max(1) as f64).sqrt() / expected).max(1.0),
+            expected => (sums.predicted / sums.count.max(1) as f64).sqrt() / expected,
         }
     }
 
     /// Share of the gate that a residual with these sums uses.
     pub(super) fn used(&self, sums: &ResidualSums) -> f64 {
         let n = sums.count.max(1) as f64;
-        let (rms, of, scale) = ((sums.squares / n).sqrt(), (sums.predicted / n).sqrt(), self.scale(sums));
+        let (rms, of) = ((sums.squares / n).sqrt(), (sums.predicted / n).sqrt());
+        // A gate that allows for the golden's rounding allows no less for a smaller tensor.
+        let scale = self.relative_size(sums).max(1.0);
         let ratio = |x: f64, bound: f64| if x == 0.0 { 0.0 } else { x / bound };
         let mut used = f64::INFINITY;
         if let Some(NoiseBound { k, floor }) = &self.noise {

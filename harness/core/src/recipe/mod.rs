@@ -17,3 +17,6 @@ pub use op::{Complex, Leaf, Lookup, Op, Pooling, Ranked};
 pub use operands::Operands;
 pub use product::{Mask, Normalizer, Product};
 pub use read::{FORMAT, MAX_BYTES, RecipeError};
+
+#[cfg(test)]
+mod tests;

@@ -37,6 +37,7 @@ impl Array {
     ///
     /// When steps or memory do not suffice.
     pub fn of(view: &TensorView<'_>, work: &Work) -> Result<Self, ReplayError> {
+        elements(view.shape())?;
         let complex = view.dtype() == Dtype::Complex64;
         let numbers = view.len() * if complex { 2 } else { 1 };
         work.elements(numbers)?;
@@ -146,16 +147,17 @@ impl Array {
 }
 
 /// The number of elements of a shape: 1 without axes, 0 when any axis is empty.
+///
+/// The axes that are not empty must also have a product that can be counted. Products of some axes of an array therefore
+/// never overflow, and neither do a few times as many.
 pub(super) fn elements(shape: &[usize]) -> Result<usize, ReplayError> {
-    if shape.contains(&0) {
-        return Ok(0);
+    let mut others = shape.iter().filter(|length| **length > 0);
+    let product = others.try_fold(1usize, |all, &length| all.checked_mul(length));
+    match product.filter(|&product| product < usize::MAX / 64) {
+        Some(_) if shape.contains(&0) => Ok(0),
+        Some(product) => Ok(product),
+        None => Err(ReplayError::operands(format!("shape {shape:?} has too many elements"))),
     }
-    // Half of the address space leaves room for two numbers per element.
-    shape
-        .iter()
-        .try_fold(1usize, |all, &length| all.checked_mul(length))
-        .filter(|&all| all < usize::MAX / 64)
-        .ok_or_else(|| ReplayError::operands(format!("shape {shape:?} has too many elements")))
 }
 
 fn widen(dtype: Dtype, bytes: &[u8], out: &mut Buffer) {
@@ -212,7 +214,8 @@ mod tests {
     fn a_shape_has_as_many_elements_as_numbers() {
         assert!(Array::new(vec![2, 2], vec![0.0; 3]).is_none());
         assert!(Array::new(vec![usize::MAX, 2], vec![]).is_none());
-        assert_eq!(elements(&[0, usize::MAX, 3]), Ok(0));
+        assert_eq!(elements(&[0, 7, 3]), Ok(0));
+        assert!(elements(&[0, usize::MAX, 3]).is_err());
         assert!(elements(&[1 << 40, 1 << 40]).is_err());
     }
 }

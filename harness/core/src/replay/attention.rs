@@ -157,3 +157,66 @@ fn softmax(row: &mut [f64]) {
     }
     row.iter_mut().for_each(|x| *x /= total);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn array(shape: &[usize], values: &[f64]) -> Array {
+        Array::new(shape.to_vec(), values.to_vec()).unwrap()
+    }
+
+    fn attend(
+        q: &Array,
+        mask: Option<(&Array, Mask)>,
+        causal: bool,
+        groups: usize,
+    ) -> Result<Array, ReplayError> {
+        let k = array(&[1, 1, 3, 2], &[1., 0., 1., 1., 0., 2.]);
+        let v = array(&[1, 1, 3, 1], &[1., 2., 4.]);
+        let attributes = Attention { scale: 0.5, causal, groups, mask: mask.map(|(_, kind)| kind) };
+        attention([q, &k, &v], mask.map(|(mask, _)| mask), attributes, &Work::new(1 << 30, 1 << 30))
+    }
+
+    #[track_caller]
+    fn check(found: Result<Array, ReplayError>, shape: &[usize], expected: &[f64]) {
+        let found = found.unwrap();
+        assert_eq!(found.shape(), shape);
+        for (x, y) in found.values().iter().zip(expected) {
+            assert!((x - y).abs() < 1e-13, "{:?}, expected {expected:?}", found.values());
+        }
+    }
+
+    // Printed by torch.nn.functional.scaled_dot_product_attention in float64.
+    #[test]
+    fn values_are_those_of_torch() {
+        let q = array(&[1, 1, 2, 2], &[1., 0., 0., 1.]);
+        let plain = [2.0817413440472468, 2.826637058885461];
+        check(attend(&q, None, false, 1), &[1, 1, 2, 1], &plain);
+        check(attend(&q, None, true, 1), &[1, 1, 2, 1], &[1.0, 1.622459331201855]);
+        let mask = array(&[2, 3], &[1., 0., 1., 0., 0., 0.]);
+        let masked = attend(&q, Some((&mask, Mask::Bool)), false, 1);
+        check(masked, &[1, 1, 2, 1], &[2.1326220063944366, 0.0]);
+        let added = array(&[1, 3], &[0., 1., f64::NEG_INFINITY]);
+        let masked = attend(&q, Some((&added, Mask::Add)), false, 1);
+        check(masked, &[1, 1, 2, 1], &[1.731058578630005, 1.8175744761936437]);
+        // Two heads of one query each share the only head of keys.
+        let heads = array(&[1, 2, 1, 2], &[1., 0., 0., 1.]);
+        check(attend(&heads, None, false, 2), &[1, 2, 1, 1], &plain);
+        let per_head = array(&[2, 1, 3], &[1., 0., 1., 0., 0., 0.]);
+        let masked = attend(&heads, Some((&per_head, Mask::Bool)), false, 2);
+        check(masked, &[1, 2, 1, 1], &[2.1326220063944366, 0.0]);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_an_error() {
+        let q = array(&[1, 1, 2, 2], &[0.; 4]);
+        assert!(attend(&array(&[1, 1, 2, 1], &[0.; 2]), None, false, 1).is_err());
+        assert!(attend(&array(&[2], &[0.; 2]), None, false, 1).is_err());
+        assert!(attend(&q, None, false, 2).is_err());
+        assert!(attend(&q, None, false, 0).is_err());
+        assert!(attend(&q, Some((&array(&[2], &[0.; 2]), Mask::Add)), false, 1).is_err());
+        assert!(attend(&array(&[1, 3, 2, 2], &[0.; 12]), None, false, 2).is_err());
+        check(attend(&array(&[1, 1, 0, 2], &[]), None, false, 1), &[1, 1, 0, 1], &[]);
+    }
+}

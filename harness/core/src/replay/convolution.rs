@@ -257,3 +257,6 @@ fn add_bias(out: &mut [f64], bias: Option<&Array>, channels: usize, volume: usiz
         channel.iter_mut().for_each(|x| *x += bias);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -36,6 +36,15 @@ impl ReplayError {
         Self::Operands { problem: problem.into() }
     }
 
+    /// Whether memory was too little.
+    pub(super) fn is_memory(&self) -> bool {
+        match self {
+            Self::Memory { .. } => true,
+            Self::Node { source, .. } => source.is_memory(),
+            _ => false,
+        }
+    }
+
     /// Whether steps or memory were too few, so that a replay with more of them could succeed.
     pub fn is_limit(&self) -> bool {
         match self {

@@ -21,6 +21,7 @@ use super::unary::{cast, unary};
 use super::upsample::upsample;
 use super::work::Work;
 use crate::recipe::{Form, Leaf, Op, Product};
+use crate::tensor::MAX_AXES;
 
 /// The value of an operation on these operands, in float64. An absent operand is `None`.
 ///
@@ -34,6 +35,16 @@ pub fn evaluate(op: &Op, inputs: &[Option<Array>], work: &Work) -> Result<Array,
     op.check_operands(&present).map_err(ReplayError::operands)?;
     // At least one step, so that even operations on nothing come to an end.
     work.spend(1)?;
+    let value = op_value(op, inputs, work)?;
+    // The time of an operation also depends on the number of axes, which is not counted.
+    if value.ndim() > MAX_AXES {
+        let problem = format!("its result has {} axes, at most {MAX_AXES} are allowed", value.ndim());
+        return Err(ReplayError::operands(problem));
+    }
+    Ok(value)
+}
+
+fn op_value(op: &Op, inputs: &[Option<Array>], work: &Work) -> Result<Array, ReplayError> {
     let optional = |at: usize| inputs.get(at).and_then(Option::as_ref);
     let operand = |at: usize| optional(at).ok_or_else(|| ReplayError::operands("an operand is missing"));
     match op {
@@ -136,4 +147,54 @@ fn form_value(form: &Form, inputs: &[Option<Array>], work: &Work) -> Result<Arra
 
 fn all(inputs: &[Option<Array>]) -> Vec<Array> {
     inputs.iter().flatten().cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::slice::from_ref;
+
+    use super::*;
+    use crate::recipe::{Binary, Unary};
+
+    #[test]
+    fn leaves_without_a_set_are_made_here() {
+        let of = |leaf: Leaf| evaluate(&Op::Leaf(leaf), &[], &Work::new(1 << 20, 1 << 20));
+        let full = of(Leaf::Full { shape: vec![2, 1], value: f64::NEG_INFINITY }).unwrap();
+        assert_eq!((full.shape(), full.values()), (&[2, 1][..], &[f64::NEG_INFINITY; 2][..]));
+        let range = |start, end, step| of(Leaf::Arange { start, end, step });
+        assert_eq!(range(1.0, 7.5, 1.5).unwrap().values(), [1.0, 2.5, 4.0, 5.5, 7.0]);
+        assert_eq!(range(5.0, 0.0, -2.0).unwrap().values(), [5.0, 3.0, 1.0]);
+        assert_eq!(range(5.0, 0.0, 2.0).unwrap().shape(), [0]);
+        for (start, end, step) in
+            [(0.0, 1.0, 0.0), (0.0, f64::INFINITY, 1.0), (f64::NAN, 1.0, 1.0), (0.0, 1e300, 1e-300)]
+        {
+            assert!(range(start, end, step).is_err(), "{start} {end} {step}");
+        }
+        assert!(range(0.0, 1e9, 1.0).unwrap_err().is_limit());
+        assert!(of(Leaf::Full { shape: vec![1 << 40], value: 0.0 }).unwrap_err().is_limit());
+        assert!(matches!(of(Leaf::Weight { name: "w".into() }), Err(ReplayError::Leaf { .. })));
+    }
+
+    #[test]
+    fn operands_are_counted_before_anything_is_computed() {
+        let work = Work::new(1 << 20, 1 << 20);
+        let x = Some(Array::scalar(1.0));
+        let add = Op::Binary(Binary::Add);
+        let error = |op: &Op, inputs: &[Option<Array>]| evaluate(op, inputs, &work).unwrap_err().to_string();
+        assert_eq!(error(&add, from_ref(&x)), "operand 1 of `add` is missing");
+        assert_eq!(error(&add, &[x.clone(), None]), "operand 1 of `add` is missing");
+        let three = [x.clone(), x.clone(), x.clone()];
+        assert_eq!(error(&add, &three), "`add` has 3 operands, at most 2 are allowed");
+        assert_eq!(
+            error(&Op::Form(Form::Cat { axis: 0 }), &[]),
+            "`cat` takes one operand or more, all of them present"
+        );
+        let unknown = Op::Unknown { why: "uses `fft`".into() };
+        assert_eq!(error(&unknown, from_ref(&x)), "a value is unknown: uses `fft`");
+        let deep = Array::new(vec![1; MAX_AXES], vec![1.0]);
+        let stack = Op::Form(Form::Stack { axis: 0 });
+        assert_eq!(error(&stack, &[deep]), "its result has 65 axes, at most 64 are allowed");
+        let none = Work::new(0, 1 << 20);
+        assert_eq!(evaluate(&Op::Unary(Unary::Neg), &[x], &none).unwrap_err(), ReplayError::Work);
+    }
 }

@@ -28,7 +28,8 @@ pub struct Replay<'a> {
     kept: RefCell<Kept>,
 }
 
-/// Values without changes.
+/// Values without changes. By default, nothing may be kept.
+#[derive(Default)]
 struct Kept {
     values: HashMap<usize, Array>,
     bytes: u64,
@@ -145,8 +146,19 @@ impl<'a> Replay<'a> {
         Ok(affected)
     }
 
-    /// Computes a value and everything that it needs. Values are released after their last use.
+    /// Computes a value and everything that it needs. When memory does not suffice, kept values make room for it.
     fn run(&self, goal: Key, changes: &Changes<'_>) -> Result<Array, ReplayError> {
+        match self.try_run(goal, changes) {
+            Err(error) if error.is_memory() && self.kept.borrow().bytes > 0 => {
+                *self.kept.borrow_mut() = Kept::default();
+                self.try_run(goal, changes)
+            }
+            result => result,
+        }
+    }
+
+    /// As [`run`](Self::run). Values are released after their last use, unless they are kept.
+    fn try_run(&self, goal: Key, changes: &Changes<'_>) -> Result<Array, ReplayError> {
         let mut uses = self.needed(goal, changes)?;
         let mut live: HashMap<Key, Array> = HashMap::new();
         for key in uses.keys().copied().collect::<Vec<_>>() {
@@ -311,3 +323,6 @@ fn in_node(recipe: &Recipe, node: usize, error: ReplayError) -> ReplayError {
         None => error,
     }
 }
+
+#[cfg(test)]
+mod tests;

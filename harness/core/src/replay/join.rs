@@ -143,7 +143,7 @@ mod tests {
         let (a, b) = (counted(&[2, 1]), counted(&[2, 2]));
         check(cat(&[a.clone(), b.clone()], 1, &work()), &[2, 3], &[0., 0., 1., 1., 2., 3.]);
         assert!(cat(&[a.clone(), b.clone()], 0, &work()).is_err());
-        assert!(cat(&[a.clone()], 2, &work()).is_err());
+        assert!(cat(std::slice::from_ref(&a), 2, &work()).is_err());
         check(cat(&[counted(&[0]), b.clone()], 0, &work()), &[2, 2], b.values());
         check(cat(&[counted(&[0]), counted(&[0])], 0, &work()), &[0], &[]);
         check(stack(&[b.clone(), b.clone()], 1, &work()), &[2, 2, 2], &[0., 1., 0., 1., 2., 3., 2., 3.]);

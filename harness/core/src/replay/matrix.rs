@@ -5,6 +5,9 @@ use super::error::ReplayError;
 use super::walk::{Walk, broadcast, broadcast_strides};
 use super::work::Work;
 
+/// Up to this many rows on the left, a product is computed without a kernel.
+const FEW: usize = 2;
+
 /// A matrix inside a slice: its first element and its strides.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Matrix<'a> {
@@ -47,6 +50,9 @@ impl<'a> Matrix<'a> {
 pub(super) fn product([m, k, n]: [usize; 3], a: Matrix<'_>, b: Matrix<'_>, out: &mut [f64]) {
     assert!(a.holds(m, k) && b.holds(k, n), "operands lie in their slices");
     assert!(m.checked_mul(n) == Some(out.len()), "the result fills its slice");
+    if m <= FEW && (b.row == 1 || b.column == 1) && a.column == 1 {
+        return few_rows([m, k, n], a, b, out);
+    }
     let stride = |stride: usize| isize::try_from(stride).unwrap_or(isize::MAX);
     // SAFETY: `dgemm` reads `a` and `b` at the offsets i * row + j * column below their lengths, all of which `holds` found
     // to be inside the slices. It writes `out` at i * n + j, which is below `m * n`, the length of `out`. `out` is borrowed
@@ -69,6 +75,43 @@ pub(super) fn product([m, k, n]: [usize; 3], a: Matrix<'_>, b: Matrix<'_>, out: 
             1,
         );
     }
+}
+
+/// The product of few rows and a matrix. It reads the matrix once, where a kernel would first copy all of it.
+fn few_rows([m, k, n]: [usize; 3], a: Matrix<'_>, b: Matrix<'_>, out: &mut [f64]) {
+    if m == 0 || k == 0 || n == 0 {
+        return out.fill(0.0);
+    }
+    let row = |i: usize| &a.values[i * a.row..][..k];
+    if b.row == 1 {
+        // Columns are contiguous: an inner product each.
+        for j in 0..n {
+            let column = &b.values[j * b.column..][..k];
+            for i in 0..m {
+                out[i * n + j] = inner_product(row(i), column);
+            }
+        }
+        return;
+    }
+    out.fill(0.0);
+    for j in 0..k {
+        let line = &b.values[j * b.row..][..n];
+        for (i, out) in out.chunks_exact_mut(n).enumerate() {
+            let factor = row(i)[j];
+            out.iter_mut().zip(line).for_each(|(sum, x)| *sum += factor * x);
+        }
+    }
+}
+
+fn inner_product(a: &[f64], b: &[f64]) -> f64 {
+    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
+    let mut sums = [0.0; 8];
+    for (a, b) in a.iter().zip(b) {
+        for i in 0..8 {
+            sums[i] += a[i] * b[i];
+        }
+    }
+    sums.iter().sum::<f64>() + a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum::<f64>()
 }
 
 /// `x` times the transposed weight, plus the bias.

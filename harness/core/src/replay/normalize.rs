@@ -175,3 +175,149 @@ fn check_length(operand: &Array, channels: usize) -> Result<(), ReplayError> {
         operand.shape()
     )))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::slice::from_ref;
+
+    use super::*;
+
+    const X: [f64; 6] = [1., 2., 4., 0., -1., 3.];
+    const Y: [f64; 8] = [1., 2., 3., 5., 8., 13., 21., 34.];
+
+    fn array(shape: &[usize], values: &[f64]) -> Option<Array> {
+        Array::new(shape.to_vec(), values.to_vec())
+    }
+
+    #[track_caller]
+    fn check(function: Normalizer, inputs: &[Option<Array>], expected: &[f64]) {
+        let found = normalize(function, inputs, &Work::new(1 << 30, 1 << 30)).unwrap();
+        assert_eq!(found.shape(), inputs[0].as_ref().unwrap().shape());
+        for (x, y) in found.values().iter().zip(expected) {
+            assert!((x - y).abs() < 1e-13, "{:?}, expected {expected:?}", found.values());
+        }
+    }
+
+    #[track_caller]
+    fn refused(function: Normalizer, inputs: &[Option<Array>]) {
+        assert!(normalize(function, inputs, &Work::new(1 << 30, 1 << 30)).is_err());
+    }
+
+    // Printed by torch in float64.
+    #[test]
+    fn values_are_those_of_torch() {
+        let x = array(&[2, 3], &X);
+        let (weight, bias) = (array(&[3], &[1., 2., 3.]), array(&[3], &[0.5, 0., -1.]));
+        let softmax = [
+            0.04201006613406605,
+            0.11419519938459449,
+            0.8437947344813395,
+            0.0466126225779739,
+            0.017147825545520388,
+            0.9362395518765058,
+        ];
+        check(Normalizer::Softmax { axis: 1 }, from_ref(&x), &softmax);
+        check(Normalizer::LogSoftmax { axis: 1 }, from_ref(&x), &softmax.map(f64::ln));
+        check(
+            Normalizer::Softmax { axis: 0 },
+            from_ref(&x),
+            &[
+                0.7310585786300049,
+                0.9525741268224334,
+                0.7310585786300049,
+                0.2689414213699951,
+                0.04742587317756679,
+                0.2689414213699951,
+            ],
+        );
+        check(
+            Normalizer::LayerNorm { rank: 1, eps: 1e-5 },
+            &[x.clone(), weight.clone(), bias],
+            &[
+                -0.5690415314502977,
+                -0.5345207657251491,
+                3.0089057429386155,
+                0.1077684085854142,
+                -1.9611579570729287,
+                3.1184317098531498,
+            ],
+        );
+        check(
+            Normalizer::LayerNorm { rank: 2, eps: 0.1 },
+            &[x.clone(), None, None],
+            &[
+                -0.2878765849748735,
+                0.2878765849748735,
+                1.4393829248743675,
+                -0.8636297549246206,
+                -1.4393829248743675,
+                0.8636297549246206,
+            ],
+        );
+        check(
+            Normalizer::RmsNorm { rank: 1, eps: 1e-5 },
+            &[x.clone(), weight],
+            &[
+                0.3779642030348929,
+                1.5118568121395717,
+                4.535570436418715,
+                0.0,
+                -1.0954434718463568,
+                4.929495623308606,
+            ],
+        );
+        check(
+            Normalizer::L2Normalize { axis: 1, eps: 1e-12 },
+            &[x],
+            &[
+                0.2182178902359924,
+                0.4364357804719848,
+                0.8728715609439696,
+                0.0,
+                -0.31622776601683794,
+                0.9486832980505138,
+            ],
+        );
+    }
+
+    #[test]
+    fn channels_are_normalised_in_groups_and_by_stored_statistics() {
+        let y = array(&[1, 4, 2], &Y);
+        let (weight, bias) = (array(&[4], &[1., 2., 3., 4.]), array(&[4], &[0., 1., 0., 1.]));
+        let variance = array(&[4], &[1., 4., 9., 16.]);
+        let group = Normalizer::GroupNorm { groups: 2, eps: 1e-3 };
+        check(
+            group,
+            &[y.clone(), weight.clone(), bias.clone()],
+            &[
+                -1.1829455999485958,
+                -0.5069766856922553,
+                1.3379844571281703,
+                4.041860114153532,
+                -3.3592941448672455,
+                -1.8323422608366793,
+                1.8143743381496353,
+                7.107807536122265,
+            ],
+        );
+        let batch = [y.clone(), weight.clone(), variance, weight.clone(), bias.clone()];
+        check(Normalizer::BatchNorm { eps: 0.0 }, &batch, &[0., 1., 2., 4., 5., 10., 18., 31.]);
+        refused(Normalizer::GroupNorm { groups: 3, eps: 0.0 }, from_ref(&y));
+        refused(Normalizer::GroupNorm { groups: 0, eps: 0.0 }, from_ref(&y));
+        refused(group, &[y.clone(), array(&[2], &[1., 1.])]);
+        refused(group, &[array(&[4], &[0.; 4])]);
+        refused(Normalizer::BatchNorm { eps: 0.0 }, &[y, weight, None]);
+    }
+
+    #[test]
+    fn a_row_without_finite_numbers_is_nan_and_an_empty_one_nothing() {
+        let row = array(&[2], &[f64::NEG_INFINITY; 2]);
+        let found = normalize(Normalizer::Softmax { axis: 0 }, &[row], &Work::new(1 << 20, 1 << 20)).unwrap();
+        assert!(found.values().iter().all(|x| x.is_nan()));
+        check(Normalizer::Softmax { axis: 1 }, &[array(&[2, 0], &[])], &[]);
+        check(Normalizer::LayerNorm { rank: 1, eps: 0.0 }, &[array(&[2, 0], &[])], &[]);
+        refused(Normalizer::Softmax { axis: 1 }, &[array(&[2], &[1., 2.])]);
+        refused(Normalizer::RmsNorm { rank: 2, eps: 0.0 }, &[array(&[2], &[1., 2.])]);
+        refused(Normalizer::RmsNorm { rank: 1, eps: 0.0 }, &[array(&[2], &[1., 2.]), array(&[1], &[1.])]);
+    }
+}

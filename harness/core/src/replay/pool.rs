@@ -29,7 +29,7 @@ pub(super) fn pool(
     let windows: Vec<usize> = axes.iter().map(|axis| axis.windows).collect();
     let shape = [outer, &windows].concat();
     let (length, taps) = (elements(&shape)?, elements(kernel)?);
-    work.elements(elements(&[length, taps])?)?;
+    work.functions(elements(&[length, taps])?)?;
     let mut out = work.buffer(length)?;
     let volume = space.iter().product::<usize>();
     let (axes, positions) = (three(&axes), windows.iter().product::<usize>());

@@ -37,7 +37,8 @@ pub(super) fn unary(function: Unary, x: &Array, work: &Work) -> Result<Array, Re
         Unary::Floor => map(x, work, f64::floor),
         Unary::Ceil => map(x, work, f64::ceil),
         Unary::Round => map(x, work, f64::round_ties_even),
-        Unary::Sign => map(x, work, |x| if x == 0.0 || x.is_nan() { x } else { x.signum() }),
+        // 0 for NaN, as in torch and MLX.
+        Unary::Sign => map(x, work, |x| f64::from(i8::from(x > 0.0) - i8::from(x < 0.0))),
         Unary::Not => map(x, work, |x| f64::from(u8::from(x == 0.0))),
         Unary::Isfinite => map(x, work, |x| f64::from(u8::from(x.is_finite()))),
         Unary::Softplus => slow(x, work, |x| x.max(0.0) + (-x.abs()).exp().ln_1p()),
@@ -188,7 +189,7 @@ mod tests {
         check(Unary::Floor, &[-1.5, 1.5], &[-2.0, 1.0]);
         check(Unary::Ceil, &[-1.5, 1.5], &[-1.0, 2.0]);
         check(Unary::Round, &[0.5, 1.5, -2.5, 2.6], &[0.0, 2.0, -2.0, 3.0]);
-        check(Unary::Sign, &[-3.0, 0.0, 2.0], &[-1.0, 0.0, 1.0]);
+        check(Unary::Sign, &[-3.0, 0.0, 2.0, NAN], &[-1.0, 0.0, 1.0, 0.0]);
         check(Unary::Not, &[0.0, 2.0, NAN], &[1.0, 0.0, 0.0]);
         check(Unary::Isfinite, &[0.0, INF, NAN], &[1.0, 0.0, 0.0]);
         check(Unary::Softplus, &[0.5, 800.0, -800.0], &[0.9740769841801067, 800.0, 0.0]);

@@ -9,7 +9,7 @@ use super::error::ReplayError;
 /// Steps that an element costs which is read or written; a multiply-add of a matrix product costs one.
 ///
 /// The factors make equal steps take about equal time. They are rough, but the same on every machine.
-const PER_ELEMENT: u64 = 8;
+const PER_ELEMENT: u64 = 16;
 /// Steps that a function such as `exp` costs per element.
 const PER_FUNCTION: u64 = 64;
 
@@ -39,8 +39,8 @@ pub(super) struct Buffer {
 impl Work {
     /// As many steps, and as many bytes of memory at any time.
     ///
-    /// A multiply-add of a matrix product is one step, an element of another operation 8 or more. A second of work has
-    /// about 5e9 steps.
+    /// A multiply-add of a matrix product is one step, an element of another operation 16 or more. A second is 1e9 to 1e10
+    /// steps.
     pub fn new(steps: u64, bytes: u64) -> Self {
         Self { steps: AtomicU64::new(steps), memory: Arc::new(Memory { left: AtomicU64::new(bytes) }) }
     }
@@ -179,7 +179,7 @@ mod tests {
         let work = Work::new(100, 64);
         work.elements(2).unwrap();
         work.products(&[2, 3, 4]).unwrap();
-        assert_eq!(work.steps_left(), 100 - 16 - 24);
+        assert_eq!(work.steps_left(), 100 - 32 - 24);
         assert_eq!(work.functions(1).unwrap_err(), ReplayError::Work);
         assert_eq!(work.steps_left(), 0);
         let buffer = work.filled(5, 1.0).unwrap();

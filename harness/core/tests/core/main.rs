@@ -7,6 +7,7 @@ mod compare;
 mod diagnose;
 mod golden;
 mod module_graph;
+mod replay;
 mod spec;
 mod tensor;
 

@@ -135,7 +135,10 @@ impl<'s> Stage<'s> {
         match self.op(node) {
             Op::Leaf(Leaf::Input { name } | Leaf::Weight { name }) => format!("`{name}`"),
             Op::Leaf(Leaf::Constant { .. }) => "a constant tensor".to_owned(),
-            op => format!("the result of `{}`", op.name()),
+            op => match self.node(node).place {
+                Some(place) => format!("`{}` of line {}", op.name(), place.line),
+                None => format!("the result of `{}`", op.name()),
+            },
         }
     }
 }

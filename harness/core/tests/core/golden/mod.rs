@@ -3,6 +3,7 @@
 mod access;
 mod changes;
 mod problems;
+mod recipes;
 
 use std::fs::{self, File};
 use std::io::Write;

@@ -3,7 +3,7 @@
 use super::super::candidate::{Candidate, Expression};
 use super::super::stage::Stage;
 use crate::diagnose::CauseKind;
-use crate::recipe::{Form, Lookup, Normalizer, Op, Product};
+use crate::recipe::{Binary, Form, Lookup, Normalizer, Op, Product};
 use crate::replay::{Change, NewOperand};
 
 pub(super) fn candidates(stage: &Stage, node: usize) -> Vec<Candidate> {
@@ -11,6 +11,7 @@ pub(super) fn candidates(stage: &Stage, node: usize) -> Vec<Candidate> {
     found.extend(permuted(stage, node));
     found.extend(split_and_merged(stage, node));
     found.extend(norm_along(stage, node));
+    found.extend(over_more_axes(stage, node));
     found.extend(repeated_heads(stage, node));
     found
 }
@@ -222,4 +223,47 @@ fn repeated_heads(stage: &Stage, node: usize) -> Vec<Candidate> {
     let result = new.add(op, inputs);
     let text = "key heads repeated as a whole in place of one by one".to_owned();
     vec![Candidate::new(CauseKind::Axis, 2, new.replaces(node, result), text)]
+}
+
+/// A norm, or the mean of one, over more axes or fewer.
+fn over_more_axes(stage: &Stage, node: usize) -> Vec<Candidate> {
+    let Some((_, x)) = stage.operands(node).next() else { return Vec::new() };
+    let rank = stage.shape(x).len();
+    let mut found = Vec::new();
+    match stage.op(node).clone() {
+        Op::Reduce { function, axes: own, keep: true } => {
+            for count in 1..=rank {
+                let axes: Vec<usize> = (rank - count..rank).collect();
+                if axes != own {
+                    let op = Op::Reduce { function, axes, keep: true };
+                    let text = format!("`{}` over the last {count} axes", function.name());
+                    found.push(Candidate::new(CauseKind::Axis, 2, Change::op(stage.recipe, node, op), text));
+                }
+            }
+        }
+        Op::Normalize(function @ (Normalizer::LayerNorm { .. } | Normalizer::RmsNorm { .. })) => {
+            for count in 1..=rank {
+                let plain = match function {
+                    Normalizer::LayerNorm { rank, eps } if rank != count => Normalizer::LayerNorm { rank: count, eps },
+                    Normalizer::RmsNorm { rank, eps } if rank != count => Normalizer::RmsNorm { rank: count, eps },
+                    _ => continue,
+                };
+                let mut new = Expression::default();
+                let operands: Vec<NewOperand> =
+                    stage.node(node).inputs.iter().copied().map(NewOperand::from).collect();
+                let absent = operands.iter().skip(1).map(|_| NewOperand::Absent);
+                let mut value =
+                    new.add(Op::Normalize(plain), operands[..1].iter().copied().chain(absent).collect());
+                for (at, function) in [(1, Binary::Mul), (2, Binary::Add)] {
+                    if let Some(&operand) = operands.get(at).filter(|operand| **operand != NewOperand::Absent) {
+                        value = new.add(Op::Binary(function), vec![value, operand]);
+                    }
+                }
+                let text = format!("`{}` over the last {count} axes", function.name());
+                found.push(Candidate::new(CauseKind::Axis, 2, new.replaces(node, value), text));
+            }
+        }
+        _ => {}
+    }
+    found
 }

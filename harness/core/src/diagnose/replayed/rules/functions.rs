@@ -47,7 +47,21 @@ pub(super) fn candidates(stage: &Stage, node: usize) -> Vec<Candidate> {
     found.extend(activations(stage, node));
     found.extend(norms(stage, node));
     found.extend(inserted(stage, node));
+    found.extend(unnormalised(stage, node));
     found
+}
+
+/// A softmax without its division.
+fn unnormalised(stage: &Stage, node: usize) -> Vec<Candidate> {
+    let Op::Normalize(Normalizer::Softmax { axis }) = *stage.op(node) else { return Vec::new() };
+    let Some((_, x)) = stage.operands(node).next() else { return Vec::new() };
+    let mut new = Expression::default();
+    let x = NewOperand::Old(x);
+    let largest = new.add(Op::Reduce { function: Reduction::Max, axes: vec![axis], keep: true }, vec![x]);
+    let moved = new.add(Op::Binary(Binary::Sub), vec![x, largest]);
+    let result = new.add(Op::Unary(Unary::Exp), vec![moved]);
+    let text = "the division of `softmax` by the sum left out".to_owned();
+    vec![Candidate::new(CauseKind::LeftOut, 2, new.replaces(node, result), text)]
 }
 
 /// The operation's name, with what tells two of the same name apart.

@@ -40,9 +40,14 @@ fn text(stage: &Stage, node: usize, kept: usize) -> String {
             Operand::Absent => None,
         })
         .collect();
-    match &others[..] {
-        [] => format!("`{name}` left out"),
-        others => format!("`{name}` with {} left out", others.join(" and ")),
+    let others = others.join(" and ");
+    match stage.op(node) {
+        _ if others.is_empty() => format!("`{name}` left out"),
+        Op::Binary(Binary::Add) => format!("{others} not added"),
+        Op::Binary(Binary::Sub) => format!("the subtraction of {others} left out"),
+        Op::Binary(Binary::Mul) => format!("the factor {others} left out"),
+        Op::Binary(Binary::Div) => format!("the division by {others} left out"),
+        _ => format!("`{name}` with {others} left out"),
     }
 }
 
