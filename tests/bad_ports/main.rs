@@ -20,6 +20,7 @@ mod qwen3;
 mod qwen_image;
 mod unseen;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use mlx_parity::Suite;
@@ -47,7 +48,10 @@ fn main() -> ExitCode {
         Ok("misbehaving") => misbehaving::ports(suite()).main(),
         Ok("xtask") => xtask().main(),
         Ok("xtask_with_faults") => {
-            xtask().fault_bench("tests/faults.yaml", "parity-tests", "bad_ports").main()
+            let known = xtask().fault_bench("tests/faults.yaml", "parity-tests", "bad_ports");
+            let unseen = "tests/unseen.yaml";
+            let has_unseen = Path::new(&root).join(unseen).is_file();
+            if has_unseen { known.unseen_faults(unseen).main() } else { known.main() }
         }
         Ok(other) => {
             eprintln!("BAD_PORTS_MODE is `{other}`, expected `misbehaving`, `xtask` or `xtask_with_faults`");

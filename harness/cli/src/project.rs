@@ -169,6 +169,15 @@ impl Project {
         self
     }
 
+    /// Names a second list for the command `fault-bench`, from the root: faults that no search for causes was tuned to.
+    /// They are scored apart. Call it after [`Project::fault_bench`].
+    pub fn unseen_faults(mut self, file: impl Into<PathBuf>) -> Self {
+        if let Some(bench) = &mut self.bench {
+            bench.unseen = Some(file.into());
+        }
+        self
+    }
+
     /// Leaves MLX to the repository: only the command `setup` prepares it, and other commands do not check.
     pub fn without_setup(mut self) -> Self {
         self.sets_up = false;

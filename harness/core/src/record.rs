@@ -229,6 +229,7 @@ mod tests {
             image: Some(Image { psnr_db: 41.5, pixels: 2, mismatched_pixels: 1 }),
             causes: vec![Cause {
                 kind: CauseKind::Factor,
+                also: vec![CauseKind::Constant],
                 text: "the golden times 1.5".to_owned(),
                 place: Some("pkg/modeling_x.py:41".to_owned()),
                 residual: Residual { rms: 1.5e-7, part: 0.25, used: 0.125 },

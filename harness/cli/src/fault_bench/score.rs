@@ -38,6 +38,8 @@ pub(super) struct Found {
     pub(super) causes: Vec<CauseKind>,
     /// The reported facts, where no cause explains the error.
     pub(super) facts: Vec<FactKind>,
+    /// Kinds of other changes that predict the same as the best cause, and are reported with it.
+    pub(super) also: Vec<CauseKind>,
     /// The causes in words, with the line of the reference.
     pub(super) words: Vec<String>,
     /// Whether the recipe of the first faulty stage was of use.
@@ -53,6 +55,7 @@ impl Found {
             culprit: None,
             causes: Vec::new(),
             facts: Vec::new(),
+            also: Vec::new(),
             words: Vec::new(),
             recipe: RecipeUse::None,
         };
@@ -66,6 +69,7 @@ impl Found {
             culprit: Some(Place { checkpoint: name.clone(), class: *class }),
             causes: causes.iter().map(|cause| cause.kind).collect(),
             facts: facts.iter().map(|fact| fact.kind).collect(),
+            also: causes.first().map(|cause| cause.also.clone()).unwrap_or_default(),
             words: causes.iter().map(words).collect(),
             recipe: *recipe,
             ..found
@@ -116,10 +120,15 @@ impl Row {
         is(&self.found.culprit, culprit, Some(*class)) && is(&self.found.first, self.fault.first(), None)
     }
 
-    /// Whether the best reported cause is correct; `None` if no cause is expected.
+    /// Whether the best reported cause is correct; `None` if no cause is expected. A cause that names several changes
+    /// with the same prediction is correct if one of them is.
     pub(super) fn is_explained(&self) -> Option<bool> {
         self.fault.cause?;
-        Some(self.found.causes.first().is_some_and(|kind| self.fault.allows(*kind)))
+        Some(self.found.causes.first().is_some_and(|kind| self.allows_best(*kind)))
+    }
+
+    fn allows_best(&self, kind: CauseKind) -> bool {
+        self.fault.allows(kind) || self.found.also.iter().any(|kind| self.fault.allows(*kind))
     }
 
     /// Whether the expected fact was reported; `None` if no fact is expected.
@@ -129,7 +138,9 @@ impl Row {
 
     /// The reported causes that are not correct.
     pub(super) fn wrong_causes(&self) -> impl Iterator<Item = CauseKind> {
-        self.found.causes.iter().copied().filter(|kind| !self.fault.allows(*kind))
+        let best = self.found.causes.first().copied().filter(|kind| !self.allows_best(*kind));
+        let others = self.found.causes.iter().skip(1).copied().filter(|kind| !self.fault.allows(*kind));
+        best.into_iter().chain(others)
     }
 
     /// Whether the result is as expected in every respect.
@@ -240,6 +251,7 @@ mod tests {
             culprit: place,
             causes: causes.to_vec(),
             facts: Vec::new(),
+            also: Vec::new(),
             words: Vec::new(),
             recipe: RecipeUse::None,
         }

@@ -59,6 +59,9 @@ pub(super) type Observation = Option<(FactKind, String)>;
 pub struct Cause {
     /// The kind of cause.
     pub kind: CauseKind,
+    /// Kinds of other changes that predict the same, and that the text names too.
+    #[serde(default)]
+    pub also: Vec<CauseKind>,
     /// What the actual is, in words that follow "its output is": `the golden times 2`.
     pub text: String,
     /// The line of the reference that the cause is about, if the golden has a recipe.

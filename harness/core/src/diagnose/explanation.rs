@@ -19,6 +19,13 @@ impl Explanation {
     }
 
     pub(super) fn into_cause(self, sampled: Option<u64>) -> Cause {
-        Cause { kind: self.kind, text: self.text, place: None, residual: *self.residual, sampled }
+        Cause {
+            kind: self.kind,
+            also: Vec::new(),
+            text: self.text,
+            place: None,
+            residual: *self.residual,
+            sampled,
+        }
     }
 }

@@ -68,7 +68,13 @@ pub fn diagnose(checkpoint: &FailingCheckpoint) -> Diagnosis {
         }
         let search = Search::new(checkpoint);
         let replayed = replayed::explain(&search);
-        let causes = if replayed.causes.is_empty() { search.causes() } else { replayed.causes };
+        let causes = match replayed.cause {
+            Some(cause) if replayed.is_certain => vec![cause],
+            cause => match search.causes() {
+                causes if causes.is_empty() => cause.into_iter().collect(),
+                causes => causes,
+            },
+        };
         if checkpoint.budget.is_spent() {
             eprintln!(
                 "the search for the cause of `{}` was cut short: the tensor is large, or earlier failures used up the search budget",

@@ -6,7 +6,7 @@ use super::{rules, solve};
 use crate::diagnose::diagnosis::Cause;
 use crate::diagnose::residual::SmallResidual;
 use crate::diagnose::sampled_pair::SampledPair;
-use crate::diagnose::{Explanation, FailingCheckpoint, MOST, Search};
+use crate::diagnose::{Explanation, FailingCheckpoint, Search};
 use crate::recipe::{Form, Op};
 use crate::replay::{Array, Change, Work, evaluate};
 
@@ -60,8 +60,8 @@ impl<'j, 'a> Judge<'j, 'a> {
         value.shape().iter().copied().chain(parts).eq(pair.actual.shape().iter().copied())
     }
 
-    /// The causes among all changes of the stage, best first.
-    pub(super) fn best(&self, stage: &Stage) -> Vec<Cause> {
+    /// The best change of the stage that explains the error, and how much it assumes.
+    pub(super) fn best(&self, stage: &Stage) -> Option<(u8, Cause)> {
         let mut found: Vec<Found> = Vec::new();
         for candidate in rules::candidates(stage) {
             if self.work.steps_left() == 0 {
@@ -84,7 +84,7 @@ impl<'j, 'a> Judge<'j, 'a> {
     }
 
     /// The best of the changes that explain the error, with those that explain it alike in its text.
-    fn select(&self, stage: &Stage, mut found: Vec<Found>) -> Vec<Cause> {
+    fn select(&self, stage: &Stage, mut found: Vec<Found>) -> Option<(u8, Cause)> {
         let least = found.iter().map(|one| one.residual.rms).fold(f64::INFINITY, f64::min);
         found.retain(|one| one.residual.rms <= TIE * least);
         found.sort_by(|a, b| {
@@ -92,21 +92,23 @@ impl<'j, 'a> Judge<'j, 'a> {
             by_cost.then(a.residual.rms.total_cmp(&b.residual.rms))
         });
         let mut found = found.into_iter();
-        let Some(best) = found.next() else { return Vec::new() };
-        let mut others: Vec<String> = Vec::new();
-        for other in found {
-            if other.candidate.text != best.candidate.text && !others.contains(&other.candidate.text) {
-                others.push(other.candidate.text);
+        let best = found.next()?;
+        let mut others: Vec<Candidate> = Vec::new();
+        for Found { candidate, .. } in found {
+            let is_named = |named: &Candidate| named.text == candidate.text;
+            if others.len() < OTHERS && !is_named(&best.candidate) && !others.iter().any(is_named) {
+                others.push(candidate);
             }
         }
-        others.truncate(OTHERS.min(MOST));
         let Candidate { kind, cost, node, text, .. } = best.candidate;
-        let also =
-            if others.is_empty() { String::new() } else { format!("; the same as {}", others.join(", or ")) };
-        let text = format!("the reference's with {text}{also}");
+        let texts: Vec<&str> = others.iter().map(|other| other.text.as_str()).collect();
+        let same =
+            if texts.is_empty() { String::new() } else { format!("; the same as {}", texts.join(", or ")) };
+        let text = format!("the reference's with {text}{same}");
         let explanation = Explanation::new(kind, cost, best.residual, text);
         let cause = explanation.into_cause(self.search.pair.sampled());
-        vec![Cause { place: stage.recipe.place(node), ..cause }]
+        let also = others.iter().map(|other| other.kind).filter(|other| *other != kind).collect();
+        Some((cost, Cause { place: stage.recipe.place(node), also, ..cause }))
     }
 
     /// What the changes leave of the error, if that is next to nothing.

@@ -26,6 +26,8 @@ const LEAST_BYTES: u64 = 64 << 20;
 /// Memory of one search, as a multiple of the failing tensor.
 const TIMES_TENSOR: u64 = 4;
 
+/// The cost of changes that add something to the recipe.
+const ADDED: u8 = 4;
 /// How often the search starts further back.
 const ROUNDS: usize = 2;
 
@@ -33,13 +35,16 @@ const ROUNDS: usize = 2;
 pub(super) struct Replayed {
     /// Whether the recipe was of use.
     pub(super) recipe: RecipeUse,
-    /// Changes of the recipe that explain the error, best first.
-    pub(super) causes: Vec<Cause>,
+    /// The change of the recipe that explains the error.
+    pub(super) cause: Option<Cause>,
+    /// Whether the change is of something that the reference does. A change that adds something is less certain than
+    /// an explanation by other tensors.
+    pub(super) is_certain: bool,
 }
 
 /// Replays the recipe of the failing golden, and searches for changes that explain the error.
 pub(super) fn explain(search: &Search) -> Replayed {
-    let without = |recipe| Replayed { recipe, causes: Vec::new() };
+    let without = |recipe| Replayed { recipe, cause: None, is_certain: false };
     let Some(source) = &search.checkpoint.recipe else { return without(RecipeUse::None) };
     let Some(target) = source.target(search.checkpoint.name) else { return without(RecipeUse::None) };
     let bytes = TIMES_TENSOR * 4 * (search.pair.actual.len() as u64);
@@ -58,11 +63,11 @@ pub(super) fn explain(search: &Search) -> Replayed {
             Ok(_) => used = RecipeUse::Replayed,
         }
         let Ok(stage) = Stage::new(source, &replay, target) else { return without(RecipeUse::TooLarge) };
-        let causes = judge.best(&stage);
-        if !causes.is_empty() {
-            return Replayed { recipe: RecipeUse::Replayed, causes };
+        if let Some((cost, cause)) = judge.best(&stage) {
+            return Replayed { recipe: RecipeUse::Replayed, is_certain: cost < ADDED, cause: Some(cause) };
         }
-        let nearest: Vec<usize> = replay.nodes().iter().copied().filter(|node| replay.is_cut(*node)).collect();
+        let nearest: Vec<usize> =
+            replay.nodes().iter().copied().filter(|node| replay.is_cut(*node)).collect();
         nearest.iter().for_each(|node| {
             cut.remove(node);
         });

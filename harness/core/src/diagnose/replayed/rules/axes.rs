@@ -74,10 +74,10 @@ fn permuted(stage: &Stage, node: usize) -> Vec<Candidate> {
         }
     }
     // A matrix that is not transposed, or transposed once too often.
-    if matches!(stage.op(node), Op::Product(Product::Matmul)) {
+    if matches!(stage.op(node), Op::Product(Product::Matmul | Product::Conv { .. })) {
         for (at, operand) in stage.operands(node) {
             let rank = stage.shape(operand).len();
-            if rank < 2 || stage.shape(operand)[rank - 1] != stage.shape(operand)[rank - 2] {
+            if rank < 2 || stage.weight(operand).is_some() {
                 continue;
             }
             let mut new = Expression::default();
@@ -87,7 +87,7 @@ fn permuted(stage: &Stage, node: usize) -> Vec<Candidate> {
                 stage.node(node).inputs.iter().copied().map(Into::into).collect();
             inputs[at] = turned;
             let result = new.add(stage.op(node).clone(), inputs);
-            let text = format!("{} transposed in `matmul`", stage.name(operand));
+            let text = format!("{} transposed in `{}`", stage.name(operand), stage.op(node).name());
             found.push(Candidate::new(CauseKind::Axis, 2, new.replaces(node, result), text));
         }
     }
@@ -162,6 +162,29 @@ fn split_and_merged(stage: &Stage, node: usize) -> Vec<Candidate> {
         axes.swap(axis, axis + 1);
         let result = new.add(Op::Form(Form::Permute { axes }), vec![split]);
         push(new, result, &format!("an axis split as ({b}, {a}) in place of ({a}, {b})"));
+        for (more, fewer) in [(a * 2, b / 2), (a / 2, b * 2)] {
+            if more * fewer == a * b {
+                let mut shape = to.clone();
+                (shape[axis], shape[axis + 1]) = (more, fewer);
+                let mut new = Expression::default();
+                let result = new.add(Op::Form(Form::Reshape { shape }), vec![x]);
+                push(new, result, &format!("an axis split as ({more}, {fewer}) in place of ({a}, {b})"));
+            }
+        }
+    }
+    // More than two new axes, in any order.
+    let same = from.iter().zip(to).take_while(|(a, b)| a == b).count();
+    if to.len() > same + 2 && to.len() <= same + 5 {
+        for order in orders(to.len() - same) {
+            let axes: Vec<usize> = (0..same).chain(order.iter().map(|axis| same + axis)).collect();
+            let shape: Vec<usize> = axes.iter().map(|&axis| to[axis]).collect();
+            let mut back = vec![0; axes.len()];
+            axes.iter().enumerate().for_each(|(at, &axis)| back[axis] = at);
+            let mut new = Expression::default();
+            let split = new.add(Op::Form(Form::Reshape { shape }), vec![x]);
+            let result = new.add(Op::Form(Form::Permute { axes: back }), vec![split]);
+            push(new, result, "an axis split in another order");
+        }
     }
     for axis in 0..from.len().saturating_sub(1) {
         let (a, b) = (from[axis], from[axis + 1]);
@@ -244,8 +267,12 @@ fn over_more_axes(stage: &Stage, node: usize) -> Vec<Candidate> {
         Op::Normalize(function @ (Normalizer::LayerNorm { .. } | Normalizer::RmsNorm { .. })) => {
             for count in 1..=rank {
                 let plain = match function {
-                    Normalizer::LayerNorm { rank, eps } if rank != count => Normalizer::LayerNorm { rank: count, eps },
-                    Normalizer::RmsNorm { rank, eps } if rank != count => Normalizer::RmsNorm { rank: count, eps },
+                    Normalizer::LayerNorm { rank, eps } if rank != count => {
+                        Normalizer::LayerNorm { rank: count, eps }
+                    }
+                    Normalizer::RmsNorm { rank, eps } if rank != count => {
+                        Normalizer::RmsNorm { rank: count, eps }
+                    }
                     _ => continue,
                 };
                 let mut new = Expression::default();
@@ -255,7 +282,8 @@ fn over_more_axes(stage: &Stage, node: usize) -> Vec<Candidate> {
                 let mut value =
                     new.add(Op::Normalize(plain), operands[..1].iter().copied().chain(absent).collect());
                 for (at, function) in [(1, Binary::Mul), (2, Binary::Add)] {
-                    if let Some(&operand) = operands.get(at).filter(|operand| **operand != NewOperand::Absent) {
+                    if let Some(&operand) = operands.get(at).filter(|operand| **operand != NewOperand::Absent)
+                    {
                         value = new.add(Op::Binary(function), vec![value, operand]);
                     }
                 }

@@ -6,7 +6,7 @@ use super::super::candidate::{Candidate, Expression};
 use super::super::stage::Stage;
 use crate::diagnose::CauseKind;
 use crate::number::Short;
-use crate::recipe::{Binary, Form, Normalizer, Op, Operand, Product, Reduction, Unary};
+use crate::recipe::{Binary, Form, Leaf, Normalizer, Op, Operand, Product, Reduction, Unary};
 use crate::replay::{Change, NewOperand};
 
 /// What eps may be.
@@ -51,6 +51,25 @@ pub(super) fn candidates(stage: &Stage, node: usize) -> Vec<Candidate> {
         found.push(Candidate::new(CauseKind::Constant, 2, Change::op(stage.recipe, node, op), text));
     }
     found.extend(added(stage, node));
+    found.extend(filled(stage, node));
+    found
+}
+
+/// A tensor of one number, filled with another; proposed by its last user.
+fn filled(stage: &Stage, node: usize) -> Vec<Candidate> {
+    let mut found = Vec::new();
+    for (_, operand) in stage.operands(node) {
+        let Op::Leaf(Leaf::Full { shape, value }) = stage.op(operand) else { continue };
+        if stage.users(operand).next() != Some(node) {
+            continue;
+        }
+        for new in numbers(stage, *value) {
+            let op = Op::Leaf(Leaf::Full { shape: shape.clone(), value: new });
+            let text = format!("{} in place of {}", Short(new), Short(*value));
+            let changes = vec![Change::node(operand, op, Vec::new())];
+            found.push(Candidate { kind: CauseKind::Constant, cost: 2, node, changes, text });
+        }
+    }
     found
 }
 
@@ -176,7 +195,11 @@ fn literals(stage: &Stage, node: usize) -> Vec<Candidate> {
         let new = if is_eps { EPS.to_vec() } else { numbers(stage, old) };
         let is_comparison =
             matches!(function, Binary::Eq | Binary::Ne | Binary::Lt | Binary::Le | Binary::Gt | Binary::Ge);
-        let kind = if is_comparison { CauseKind::MaskChange } else { CauseKind::Constant };
+        let kind = match function {
+            _ if is_comparison => CauseKind::MaskChange,
+            Binary::Add | Binary::Sub if counts(stage, node) => CauseKind::Position,
+            _ => CauseKind::Constant,
+        };
         for new in new.into_iter().filter(|new| *new != old) {
             // A neutral number leaves the operation out, which is said so.
             let is_neutral = match function {
@@ -196,6 +219,12 @@ fn literals(stage: &Stage, node: usize) -> Vec<Candidate> {
         }
     }
     found
+}
+
+/// Whether the other operand of a sum holds whole numbers, which count positions.
+fn counts(stage: &Stage, node: usize) -> bool {
+    let mut values = stage.operands(node).filter_map(|(_, operand)| stage.value(operand));
+    values.any(|value| value.len() > 1 && value.values().iter().all(|x| x.fract() == 0.0))
 }
 
 /// Numbers that may stand for another by mistake.
@@ -219,9 +248,6 @@ fn numbers(stage: &Stage, old: f64) -> Vec<f64> {
 
 /// A factor that the reference does not have, or 1 added to a small operand.
 fn added(stage: &Stage, node: usize) -> Vec<Candidate> {
-    if matches!(stage.op(node), Op::Form(_) | Op::Cast { .. } | Op::Complex(_)) {
-        return Vec::new();
-    }
     let mut factors = FACTORS.to_vec();
     for length in stage.lengths() {
         let length = length as f64;
@@ -236,8 +262,24 @@ fn added(stage: &Stage, node: usize) -> Vec<Candidate> {
         let text = format!("the result of `{}` times {}", stage.op(node).name(), Short(factor));
         Candidate::new(CauseKind::Constant, 5, change, text)
     });
-    let mut found: Vec<Candidate> = scaled.collect();
+    let moves_only = matches!(stage.op(node), Op::Form(_) | Op::Cast { .. } | Op::Complex(_));
+    let mut found: Vec<Candidate> = if moves_only { Vec::new() } else { scaled.collect() };
     for (at, operand) in stage.operands(node) {
+        // An operand that is scaled by mistake.
+        for factor in [1000.0, 1e-3, 255.0, 255f64.recip(), 2.0, 0.5, -1.0] {
+            if stage.is_computed(operand) || stage.weight(operand).is_some() {
+                continue;
+            }
+            let mut new = Expression::default();
+            let scaled =
+                new.add(Op::Binary(Binary::Mul), vec![NewOperand::Old(operand), NewOperand::Number(factor)]);
+            let mut inputs: Vec<NewOperand> =
+                stage.node(node).inputs.iter().copied().map(Into::into).collect();
+            inputs[at] = scaled;
+            let result = new.add(stage.op(node).clone(), inputs);
+            let text = format!("{} times {}", stage.name(operand), Short(factor));
+            found.push(Candidate::new(CauseKind::Constant, 4, new.replaces(node, result), text));
+        }
         if !matches!(stage.op(node), Op::Binary(Binary::Mul) | Op::Normalize(_)) {
             continue;
         }

@@ -59,7 +59,8 @@ fn reordered(stage: &Stage, node: usize) -> Vec<Candidate> {
     let with = |order: Vec<usize>| {
         let inputs = order.iter().map(|&at| inputs[at]).collect();
         let text = format!("the operands of `{}` exchanged", op.name());
-        Candidate::new(CauseKind::Exchanged, 2, Change::node(node, op.clone(), inputs), text)
+        let kind = if *op == Op::Where { CauseKind::MaskChange } else { CauseKind::Exchanged };
+        Candidate::new(kind, 2, Change::node(node, op.clone(), inputs), text)
     };
     orders.map(with).collect()
 }

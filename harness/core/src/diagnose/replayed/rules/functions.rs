@@ -42,7 +42,21 @@ pub(super) fn candidates(stage: &Stage, node: usize) -> Vec<Candidate> {
     let name = stage.op(node).name();
     for op in siblings(stage, node) {
         let text = format!("`{}` in place of `{name}`", shown(&op));
-        found.push(Candidate::new(CauseKind::Function, 2, Change::op(stage.recipe, node, op), text));
+        let (kind, cost) = match stage.op(node) {
+            Op::Binary(
+                Binary::Eq
+                | Binary::Ne
+                | Binary::Lt
+                | Binary::Le
+                | Binary::Gt
+                | Binary::Ge
+                | Binary::And
+                | Binary::Or,
+            ) => (CauseKind::MaskChange, 2),
+            Op::Binary(_) => (CauseKind::Function, 3),
+            _ => (CauseKind::Function, 2),
+        };
+        found.push(Candidate::new(kind, cost, Change::op(stage.recipe, node, op), text));
     }
     found.extend(activations(stage, node));
     found.extend(norms(stage, node));

@@ -5,13 +5,13 @@ use super::super::stage::Stage;
 use super::masks::mask_kind;
 use crate::diagnose::CauseKind;
 use crate::number::Short;
-use crate::recipe::{Binary, Op, Operand, Product};
+use crate::recipe::{Binary, Lookup, Op, Operand, Product};
 use crate::replay::{Change, NewOperand};
 
 pub(super) fn candidates(stage: &Stage, node: usize) -> Vec<Candidate> {
     let mut found = operand_left_out(stage, node);
     // Leaving out a change of dtype changes no value beyond rounding.
-    if matches!(stage.op(node), Op::Cast { .. } | Op::Lookup(_)) {
+    if matches!(stage.op(node), Op::Cast { .. } | Op::Lookup(Lookup::Embedding | Lookup::OneHot { .. })) {
         return found;
     }
     let is_form = matches!(stage.op(node), Op::Form(_));

@@ -3,7 +3,7 @@
 use super::super::candidate::{Candidate, Expression};
 use super::super::stage::Stage;
 use crate::diagnose::CauseKind;
-use crate::recipe::{Binary, Form, Leaf, Lookup, Op, Slice};
+use crate::recipe::{Binary, Complex, Form, Leaf, Lookup, Op, Slice};
 use crate::replay::{Change, NewOperand};
 
 pub(super) fn candidates(stage: &Stage, node: usize) -> Vec<Candidate> {
@@ -56,8 +56,30 @@ pub(super) fn candidates(stage: &Stage, node: usize) -> Vec<Candidate> {
         }
         _ => {}
     }
+    found.extend(turned_back(stage, node));
     found.extend(indices(stage, node));
     found.extend(ranges(stage, node));
+    found
+}
+
+/// A rotation by the opposite angles.
+fn turned_back(stage: &Stage, node: usize) -> Vec<Candidate> {
+    if *stage.op(node) != Op::Binary(Binary::Mul) {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    for (at, operand) in stage.operands(node) {
+        if !stage.value(operand).is_some_and(|value| value.is_complex()) {
+            continue;
+        }
+        let mut new = Expression::default();
+        let turned = new.add(Op::Complex(Complex::Conj), vec![NewOperand::Old(operand)]);
+        let mut inputs: Vec<NewOperand> = stage.node(node).inputs.iter().copied().map(Into::into).collect();
+        inputs[at] = turned;
+        let result = new.add(stage.op(node).clone(), inputs);
+        let text = format!("{} with the opposite angles", stage.name(operand));
+        found.push(Candidate::new(CauseKind::Position, 2, new.replaces(node, result), text));
+    }
     found
 }
 
