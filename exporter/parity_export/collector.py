@@ -13,9 +13,11 @@ from .floor import Floor
 from .lint import Lint
 from .names import Rule, check_name
 from .pins import Pins
+from .places import Places
 from .points import Hooks
 from .provenance import Sources
 from .settings import Settings
+from .tracing import Tracing
 from .values import Value, framework_of, hand_back, host
 
 # The unchanged run, the float64 run, the run with other random draws, and a repeat, which may change one input.
@@ -46,7 +48,7 @@ class Collector:
     settings: Settings
     reference: dict[str, Any]
 
-    def _start(self, kind: Kind, pins: Pins, first: Collector | None) -> None:
+    def _start(self, kind: Kind, pins: Pins, first: Collector | None, traces: bool) -> None:
         """Resets the state of one run. Runs after the first share its lint, sources and names."""
         self.kind: Kind = kind
         self.pins = pins
@@ -64,9 +66,10 @@ class Collector:
         self.meets: Callable[[str, Value], None] | None = None
         self.handed: dict[int, tuple[str, Any]] = {}
         self.consumed: set[str] = set()
-        self.changed_input: tuple[str, Value] | None = None
+        self.changed_inputs: dict[str, Value] = {}
         self.lowered: dict[str, str] = {}
         self.distrusted: str | None = None
+        self.tracing = Tracing(Places(self.sources)) if traces else None
         self._first = first
         self._decided: dict[tuple[str, int], str | None] = first._decided if first else {}
         self._attempts: dict[str, int] = {}
@@ -120,6 +123,8 @@ class Collector:
         golden = self.goldens[final] = Golden(final, value, place)
         self._by_bytes.setdefault(bytes_key, golden)
         self._decided[point, attempt] = final
+        if self.tracing is not None:
+            self.tracing.golden(final, tensor)
         self._maybe_stop(final)
         return golden
 
@@ -152,6 +157,8 @@ class Collector:
 
     def _hand(self, name: str, value: Value, like: Any) -> Any:
         given = hand_back(value.widened() if self.is_float64 and value.is_inexact else value, like)
+        if self.tracing is not None:
+            given = self.tracing.leaf("input", name, given)
         # The reference keeps the object alive, so its `id` stays unique and `used` can recognise it.
         self.handed[id(given)] = (name, given)
         return given

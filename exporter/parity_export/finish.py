@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from . import files
@@ -13,10 +15,13 @@ from .lint import look_at_hits, look_at_values
 from .manifest import FORMAT, made_by_key
 from .pins import sharded
 from .provenance import facts
+from .recipe import FILE as RECIPES
+from .recipe import MAX_BYTES, written
+from .recipe_run import settle
 from .recorder import Recorder
 from .values import STORED, Value
 
-_STEMS = {"golden": "goldens", "input": "inputs", "weight": "weights"}
+_STEMS = {"golden": "goldens", "input": "inputs", "weight": "weights", "constant": "constants"}
 
 
 class Refused(Exception):
@@ -30,6 +35,7 @@ class Refused(Exception):
 def finish(recorder: Recorder, passes: list[str]) -> dict[str, Any]:
     """Lints, writes the report, replaces the set unless a finding forbids it, and returns the report."""
     look(recorder)
+    settle(recorder, {})
     report = _report(recorder, passes)
     refused = bool(recorder.lint.refused) and recorder.settings.refuse
     report["written"] = not refused
@@ -79,7 +85,10 @@ def words(report: dict[str, Any]) -> str:
     lines += [f"note: {note}" for note in report["notes"]]
     counts = report["counts"]
     made = [_count(counts[f"{word}s"], word) for word in ("golden", "input", "weight")]
-    lines.append(f"{', '.join(made)}; {_count(counts['floors'], 'floor')}; {counts['reused']} reused")
+    parts = [", ".join(made), _count(counts["floors"], "floor"), f"{counts['reused']} reused"]
+    if counts["recipes"] is not None:
+        parts.insert(2, _count(counts["recipes"], "recipe"))
+    lines.append("; ".join(parts))
     return "\n".join(lines)
 
 
@@ -102,6 +111,13 @@ def _report(recorder: Recorder, passes: list[str]) -> dict[str, Any]:
     notes += [
         f"no floor for {_count(sum(golden.no_floor == why for golden in goldens), 'golden')}: {why}" for why in missing
     ]
+    lacking = _without_recipe(recorder)
+    reasons: dict[str, list[str]] = {}
+    for name, why in (lacking or {}).items():
+        reasons.setdefault(why.partition(": it is off")[0], []).append(name)
+    notes += [
+        f"no recipe for {_count(len(names), 'golden')}, first `{names[0]}`: {why}" for why, names in reasons.items()
+    ]
     return {
         "format": 1,
         "out_dir": str(recorder.out_dir),
@@ -109,6 +125,7 @@ def _report(recorder: Recorder, passes: list[str]) -> dict[str, Any]:
         "counts": {
             "goldens": len(recorder.goldens),
             "floors": sum(golden.floor is not None for golden in goldens),
+            "recipes": None if lacking is None else len(recorder.goldens) - len(lacking),
             "inputs": len(pins.inputs),
             "weights": len(pins.weights),
             "reused": pins.reused,
@@ -119,9 +136,18 @@ def _report(recorder: Recorder, passes: list[str]) -> dict[str, Any]:
     }
 
 
+def _without_recipe(recorder: Recorder) -> dict[str, str] | None:
+    """Returns why goldens have no recipe from inputs and weights alone; none if recipes are switched off."""
+    if recorder.tracing is None:
+        return None
+    recipe = recorder.tracing.recipe
+    return {**recipe.missing, **recipe.blocked()}
+
+
 def write(recorder: Recorder, passes: list[str]) -> None:
     """Writes the set beside the old one, then exchanges the two."""
-    entries = _entries(recorder)
+    recipes, constants = _recipes(recorder)
+    entries = _entries(recorder, constants)
     held: dict[str, dict[str, Value]] = {}
     for entry, value in entries:
         held.setdefault(entry["file"], {})[entry["name"]] = value
@@ -130,11 +156,13 @@ def write(recorder: Recorder, passes: list[str]) -> None:
         raise ValueError(
             "two tensor files have names that differ only in case, which some systems cannot hold; rename one tensor"
         )
-    text = manifest_text(manifest(recorder, passes, [entry for entry, _ in entries]))
+    text = manifest_text(manifest(recorder, passes, [entry for entry, _ in entries], recipes))
     with replacing(recorder.out_dir, recorder.settings.root) as folder:
         for file, tensors in held.items():
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
             files.write(folder / file, tensors)
+        if recipes is not None:
+            (folder / RECIPES).write_bytes(recipes)
         (folder / MANIFEST).write_text(text, encoding="utf-8")
 
 
@@ -145,8 +173,19 @@ def manifest_text(found: dict[str, Any]) -> str:
     return head.removesuffix("[]\n}") + "[\n  " + ",\n  ".join(lines) + "\n ]\n}\n"
 
 
-def manifest(recorder: Recorder, passes: list[str], entries: list[dict[str, Any]]) -> dict[str, Any]:
-    """Returns the manifest: what made the set, in which environment, and an entry per tensor."""
+def _recipes(recorder: Recorder) -> tuple[bytes | None, dict[str, Value]]:
+    """Returns the bytes of the recipes and their constants; none if they are switched off, or too long to be read."""
+    if recorder.tracing is None:
+        return None, {}
+    text, constants = written(recorder.tracing.recipe)
+    data = text.encode()
+    return (data, constants) if len(data) <= MAX_BYTES else (None, {})
+
+
+def manifest(
+    recorder: Recorder, passes: list[str], entries: list[dict[str, Any]], recipes: bytes | None = None
+) -> dict[str, Any]:
+    """Returns the manifest: what made the set, in which environment, its recipes, and an entry per tensor."""
     provenance: dict[str, Any] = facts(recorder.sources.packages)
     provenance["devices"] = sorted(recorder.devices - {""})
     provenance["dtypes"] = sorted({golden.value.dtype for golden in recorder.goldens.values()})
@@ -165,15 +204,17 @@ def manifest(recorder: Recorder, passes: list[str], entries: list[dict[str, Any]
             for finding in accepted
         ]
     key = made_by_key(recorder.canonical or recorder.reference, recorder.script.read_bytes())
-    return {
+    found: dict[str, Any] = {
         "format": FORMAT,
         "made_by": {"key": key, **recorder.reference},
         "provenance": provenance,
-        "tensors": entries,
     }
+    if recipes is not None:
+        found["recipes"] = {"file": RECIPES, "sha256": hashlib.sha256(recipes).hexdigest()}
+    return {**found, "tensors": entries}
 
 
-def _entries(recorder: Recorder) -> list[tuple[dict[str, Any], Value]]:
+def _entries(recorder: Recorder, constants: Mapping[str, Value]) -> list[tuple[dict[str, Any], Value]]:
     suffix = f".{recorder.format}"
     found = []
     shards: dict[str, str] = {}
@@ -200,6 +241,7 @@ def _entries(recorder: Recorder) -> list[tuple[dict[str, Any], Value]]:
     for sequence, golden in enumerate(recorder.goldens.values()):
         made = entry("golden", golden.name, golden.value, None)
         found.append((made | _measured(golden, sequence), golden.value))
+    found += [(entry("constant", name, value, None), value) for name, value in constants.items()]
     return found
 
 

@@ -60,7 +60,9 @@ def check_target(target: Path, root: Path | None) -> None:
 
 def _own_files(folder: Path) -> set[str]:
     """Returns the files that the manifest of a set lists, and the manifest itself."""
-    return {str(entry["file"]) for entry in _manifest(folder)["tensors"]} | {MANIFEST}
+    manifest = _manifest(folder)
+    recipes = {str(manifest["recipes"]["file"])} if "recipes" in manifest else set()
+    return {str(entry["file"]) for entry in manifest["tensors"]} | recipes | {MANIFEST}
 
 
 def _is_carried(path: Path, folder: Path) -> bool:

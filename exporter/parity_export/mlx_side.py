@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import mlx.core as mx
 
 from . import mlx_exact
+from .mlx_trace import MlxTracer
+from .places import Places
 from .points import STRUCTURAL, Hooking, is_layer, operation_name, place_of
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ _NARROW = ("float16", "bfloat16", "float32")
 
 _DUNDERS = """abs add floordiv getitem iadd imatmul imul ipow isub itruediv matmul mod mul neg pow radd rmul rpow rsub
     rtruediv setitem sub truediv""".split()
+_TRACED = ("T", *(f"__{name}__" for name in "eq ne lt le gt ge".split()))
 _NOT_WRAPPED = frozenset(
     """array_equal async_eval broadcast_shapes can_cast checkpoint clear_cache clear_streams compile default_device
     default_stream depends device_count device_info disable_compile enable_compile eval export_function
@@ -110,28 +113,50 @@ def watch(recorder: Collector, stack: ExitStack) -> None:
         mx.set_default_device(mx.cpu)
         mx.disable_compile()
         stack.callback(mx.enable_compile)
+    tracer = None
+    if recorder.tracing is not None:
+        tracer = recorder.tracing.tracers["mlx"] = MlxTracer(recorder.tracing.recipe, Places(recorder.sources))
+        # These are no points that a hook can record.
+        for name in _TRACED:
+            _patch(stack, _ARRAY, name, _traced(tracer, name, getattr(_ARRAY, name)))
     for module in (mx, mx.fast, mx.linalg, mx.random, mx.fft):
         for name in dir(module):
             held = getattr(module, name)
             if type(held).__name__ == "nb_func" and name not in _NOT_WRAPPED and not name.startswith("_"):
                 label = name if module in (mx, mx.fast) else f"{module.__name__.rsplit('.', 1)[-1]}.{name}"
-                _patch(stack, module, name, _watched(recorder, label, held))
+                _patch(stack, module, name, _watched(recorder, tracer, label, held))
     for name in [f"__{name}__" for name in _DUNDERS] + [name for name in dir(_ARRAY) if not name.startswith("_")]:
         held = getattr(_ARRAY, name, None)
         if callable(held) and name not in _NOT_WRAPPED:
-            _patch(stack, _ARRAY, name, _watched(recorder, name, held))
+            _patch(stack, _ARRAY, name, _watched(recorder, tracer, name, held))
     if recorder.is_float64:
         for name in _NARROW:
             _patch(stack, mx, name, _DTYPES["float64"])
         _patch(stack, mx, "array", _wide_array())
 
 
-def _watched(recorder: Collector, label: str, held: Any) -> Callable[..., Any]:
+def _traced(tracer: MlxTracer, name: str, held: Any) -> Any:
+    """Returns a property or a comparison that only the tracer sees."""
+    call: Any = held.fget if isinstance(held, property) else held
+
+    def traced(*args: Any) -> Any:
+        tracer.before(args, {})
+        output = call(*args)
+        tracer.after(name, args, {}, output)
+        return output
+
+    return property(traced) if isinstance(held, property) else traced
+
+
+def _watched(recorder: Collector, tracer: MlxTracer | None, label: str, held: Any) -> Callable[..., Any]:
     name = operation_name(label)
 
     def watched(*args: Any, **kwargs: Any) -> Any:
         for array in _flat((args, kwargs)):
             recorder.used(array)
+        given = (args, kwargs)
+        if tracer is not None:
+            tracer.before(*given)
         if not recorder.is_float64:
             output = held(*args, **kwargs)
         else:
@@ -139,6 +164,8 @@ def _watched(recorder: Collector, label: str, held: Any) -> Callable[..., Any]:
             output = _in_float64(recorder, name, held, args, kwargs)
             if label not in ("__setitem__", "view"):
                 output = _widened(output)
+        if tracer is not None:
+            tracer.after(label, *given, output)
         # Operations that MLX's own Python code calls are internal to its layers and functions.
         is_own = str(sys._getframe(1).f_globals.get("__name__", "")).startswith("mlx.")
         if recorder.hooks.sees_inside and not is_own and _is_concrete(output):

@@ -17,15 +17,23 @@ _FRAMEWORKS = ("torch", "mlx", "numpy", "jax", "contextlib", "functools")
 
 def caller(sources: Sources) -> str:
     """Returns the nearest frame outside this package and the frameworks, as `file.py:function:line`."""
+    frame = own_frame()
+    if frame is None:
+        return "unknown"
+    qualified = getattr(frame.f_code, "co_qualname", frame.f_code.co_name)
+    return f"{sources.path(frame.f_code.co_filename)}:{qualified.rsplit('<locals>.', 1)[-1]}:{frame.f_lineno}"
+
+
+def own_frame() -> FrameType | None:
+    """Returns the nearest frame of the reference itself: outside this package and the frameworks."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
         module = str(frame.f_globals.get("__name__", "")).split(".")[0]
         if not file.startswith(_OWN) and not file.startswith("<") and module not in _FRAMEWORKS:
-            qualified = getattr(frame.f_code, "co_qualname", frame.f_code.co_name)
-            return f"{sources.path(file)}:{qualified.rsplit('<locals>.', 1)[-1]}:{frame.f_lineno}"
+            return frame
         frame = frame.f_back
-    return "unknown"
+    return None
 
 
 def package_path(file: str) -> str | None:
@@ -38,3 +46,21 @@ def package_path(file: str) -> str | None:
     while (top.parent / "__init__.py").exists():
         top = top.parent
     return path.relative_to(top.parent).as_posix()
+
+
+class Places:
+    """The source lines of a reference, with names of files that are the same on every machine."""
+
+    def __init__(self, sources: Sources):
+        self._sources = sources
+        self._paths: dict[str, str] = {}
+
+    def here(self) -> tuple[str, int] | None:
+        """Returns file and line of the reference's own frame; none if only frameworks are running."""
+        frame = own_frame()
+        if frame is None:
+            return None
+        file = frame.f_code.co_filename
+        if file not in self._paths:
+            self._paths[file] = self._sources.path(file)
+        return self._paths[file], frame.f_lineno

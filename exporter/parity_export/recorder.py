@@ -28,7 +28,8 @@ class Recorder(Collector):
 
     When its `with` block ends without an error, the new set replaces `out_dir`. The set is stale when the bytes of
     `script` change. `reference` is the spec's `reference` block. `PARITY_REFERENCE`, which `cargo xtask` sets, wins
-    over it. To measure floors as well, write the reference as a function and pass it to `main` or `run`.
+    over it. To measure floors as well, write the reference as a function and pass it to `main` or `run`. `recipes` are
+    traced unless it is false.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class Recorder(Collector):
         lint: str | None = None,
         expect: Mapping[str, str | None] | None = None,
         spread: bool | None = None,
+        recipes: bool = True,
     ):
         from .files import FORMATS
 
@@ -62,15 +64,15 @@ class Recorder(Collector):
         self.reference: dict[str, Any] = block if block is not None else {"script": self.script.name}
         old = None if self.settings.new_inputs else self.settings.reuse
         self._open: ExitStack | None = None
-        self._start("native", Pins.reading(old), None)
+        self._start("native", Pins.reading(old), None, recipes)
 
-    def again(self, kind: Kind) -> Recorder:
+    def again(self, kind: Kind, traces: bool = False) -> Recorder:
         """Returns a recorder for another run of the same reference, with the same inputs and weights."""
         other = object.__new__(Recorder)
         other.out_dir, other.script, other.format, other.shard_bytes = self.out_dir, self.script, self.format, None
         other.settings, other.reference, other.canonical = self.settings, self.reference, self.canonical
         other._open = None
-        other._start(kind, self.pins, self)
+        other._start(kind, self.pins, self, traces)
         return other
 
     @property
@@ -96,8 +98,7 @@ class Recorder(Collector):
                     f"input `{name}` is missing in the first run; a reference must save the same inputs in every run"
                 )
             value = pin.value
-        if self.changed_input is not None and self.changed_input[0] == name:
-            value = self.changed_input[1]
+        value = self.changed_inputs.get(name, value)
         given: T = self._hand(name, value, tensor)
         return given
 
@@ -118,7 +119,12 @@ class Recorder(Collector):
         name = self.full(name) if self.full(name) in known else name
         if name in known:
             value = known[name]
-            return hand_back(value.widened() if self.is_float64 and value.is_inexact else value, like)
+            loaded = hand_back(value.widened() if self.is_float64 and value.is_inexact else value, like)
+            if self.tracing is None:
+                return loaded
+            if name in self.goldens:
+                return self.tracing.again(name, loaded)
+            return self.tracing.leaf("input" if name in self.pins.inputs else "weight", name, loaded)
         old = self.pins.old_input(name) if self._first is None else None
         if old is None:
             raise LookupError(f"neither this run nor the committed inputs have a tensor `{name}`{near(name, known)}")
@@ -151,6 +157,8 @@ class Recorder(Collector):
         if self.is_float64:
             values = {name: value.widened() if value.is_inexact else value for name, value in values.items()}
         back = {name: hand_back(value, tensors[name]) for name, value in values.items()}
+        if self.tracing is not None:
+            back = {name: self.tracing.leaf("weight", prefix + name, tensor) for name, tensor in back.items()}
         side = side_of(state)
         return back if side is None else side.load_into(state, back, self.is_float64)
 

@@ -19,6 +19,7 @@ from .draws import numpy_in_float64, other_draws, seed_all
 from .finish import Refused, finish, words
 from .floor import distance, is_rounded
 from .names import near
+from .recipe_run import WHY_UNSURE, drop_changing, float_constants, give_twins, settle
 from .recorder import Recorder
 from .settings import reference_block
 from .values import Value
@@ -42,12 +43,15 @@ def run(
 
     The reference runs at least three times with the same inputs and weights: unchanged, for the goldens; in float64,
     for their floors (unless `floors` is false); and with other random draws, which must not change a golden. An input
-    that no operation used is changed in one more run, to see whether a golden changes. Raises `Refused` if the lint
-    finds something the script does not accept.
+    that no operation used is changed in one more run, to see whether a golden changes. If recipes need floats of
+    unknown origin, all inputs are changed in one more run, to see whether those depend on them. Raises `Refused` if
+    the lint finds something the script does not accept.
 
     Parameters come from the spec (`PARITY_REFERENCE`), or else from `params` and the function's defaults. `threads` is
     for torch: with one thread, the bytes do not depend on the number of cores. Other options are those of `Recorder`.
     """
+    if spread.variant() is not None:
+        options["recipes"] = False
     native = _recorder(reference, out_dir, params, source, script, options)
     job = _Job(reference, native, seed)
     with ExitStack() as stack:
@@ -115,7 +119,7 @@ def points(
     **options: Any,
 ) -> list[tuple[str, str]]:
     """Returns every point that the hooks can record, in call order, with dtype and shape. Writes nothing."""
-    native = _recorder(reference, "unused", params, source, script, options)
+    native = _recorder(reference, "unused", params, source, script, {**options, "recipes": False})
     native.seen = []
     with ExitStack() as stack:
         _settle(stack, threads)
@@ -126,6 +130,7 @@ def points(
 class _Job:
     def __init__(self, reference: Reference, native: Recorder, seed: int):
         self.reference, self.native, self.seed = reference, native, seed
+        self.truths: dict[str, Value] = {}
         self.params = bound_params(reference, native.params)
         native.reference = {**native.reference, "params": self.params} if native.canonical is None else native.reference
 
@@ -144,15 +149,18 @@ class _Job:
             passes.append("float64")
         self.draws()
         self.unused()
+        self.recipes()
         return [*passes, "other draws"]
 
     def truth(self) -> None:
         """Measures the floors with a float64 run on the same inputs and weights."""
         native = self.native
-        recorder = native.again("truth")
+        recorder = native.again("truth", traces=native.tracing is not None)
 
         def meets(name: str, value: Value) -> None:
             golden = native.goldens[name]
+            if native.tracing is not None and recorder.distrusted is None and value.shape == golden.value.shape:
+                self.truths[name] = value
             if golden.floor is not None:
                 return
             if not golden.value.is_inexact:
@@ -180,6 +188,8 @@ class _Job:
         except Exception as error:
             failed = f"the float64 run failed: {type(error).__name__}: {error}"
             native.lint.add("no-truth", "*", failed)
+        if native.tracing is not None and recorder.tracing is not None:
+            give_twins(native.tracing.recipe, recorder.tracing.recipe)
         for golden in native.goldens.values():
             if golden.value.is_inexact and golden.floor is None and golden.no_floor is None:
                 golden.no_floor = failed or "the float64 run does not reach this golden"
@@ -214,16 +224,35 @@ class _Job:
                 continue
             other = _another(pin.value)
             try:
-                used = other is None or self.changed("repeat", (name, other))
+                used = other is None or self.changed("repeat", {name: other})
             except Exception:
                 used = True
             if not used:
                 self.native.lint.add("unused-input", name, f"no golden depends on input `{name}`", "input")
 
-    def changed(self, kind: Kind, change: tuple[str, Value] | None = None) -> dict[str, float]:
+    def recipes(self) -> None:
+        """Checks the recipes. If they need constants of floats, one more run shows whether those depend on inputs."""
+        tracing = self.native.tracing
+        if tracing is None:
+            return
+        if float_constants(tracing.recipe):
+            recorder = self.native.again("repeat", traces=True)
+            others = {name: _another(pin.value) for name, pin in self.native.pins.inputs.items()}
+            recorder.changed_inputs = {name: value for name, value in others.items() if value is not None}
+            try:
+                self.once(recorder)
+            except Exception as error:
+                why = f"{WHY_UNSURE}: {type(error).__name__}: {error}"
+                drop_changing(tracing.recipe, None, why)
+            else:
+                assert recorder.tracing is not None
+                drop_changing(tracing.recipe, recorder.tracing.recipe)
+        settle(self.native, self.truths)
+
+    def changed(self, kind: Kind, change: Mapping[str, Value] | None = None) -> dict[str, float]:
         """Returns the goldens whose bytes differ in another run, in order, with the largest distance each."""
         recorder = self.native.again(kind)
-        recorder.changed_input = change
+        recorder.changed_inputs = dict(change or {})
         found: dict[str, float] = {}
         met = set()
 

@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 
-from .places import caller
+from .places import Places, caller
 from .points import Hooking, is_layer, place_of
+from .torch_trace import TorchTracer
 
 if TYPE_CHECKING:
     from .collector import Collector
@@ -33,6 +34,8 @@ _TYPES = {
 _ABOUT = frozenset(
     {"__get__", "size", "dim", "stride", "numel", "is_floating_point", "is_complex", "__len__", "__hash__", "__repr__"}
 )
+# Properties that are tensors.
+_SHOWN = frozenset({"T", "mT", "H", "mH", "data", "real", "imag"})
 
 
 def module_names(model: Any) -> list[str]:
@@ -114,7 +117,10 @@ def attach(hooking: Hooking, model: Any, stack: ExitStack) -> None:
 def watch(recorder: Collector, stack: ExitStack) -> None:
     """Watches every operation of a run. In a float64 run, operations are promoted to float64."""
     stack.enter_context(torch.no_grad())
-    mode: TorchFunctionMode = _Watch(recorder)
+    tracer = None
+    if recorder.tracing is not None:
+        tracer = recorder.tracing.tracers["torch"] = TorchTracer(recorder.tracing.recipe, Places(recorder.sources))
+    mode: TorchFunctionMode = _Watch(recorder, tracer)
     if recorder.is_float64:
         before = torch.get_default_dtype()
         set_default, from_numpy = torch.set_default_dtype, torch.from_numpy
@@ -132,9 +138,10 @@ def _patch(stack: ExitStack, module: Any, name: str, value: Any) -> None:
 
 
 class _Watch(TorchFunctionMode):
-    def __init__(self, recorder: Collector):
+    def __init__(self, recorder: Collector, tracer: TorchTracer | None):
         super().__init__()
         self._recorder = recorder
+        self._tracer = tracer
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -146,10 +153,16 @@ class _Watch(TorchFunctionMode):
         if recorder.kind == "again" and kwargs.get("generator") is not None:
             # A generator with its own seed must also draw other numbers in this run.
             kwargs = {**kwargs, "generator": torch.Generator(kwargs["generator"].device).manual_seed(_OTHER_SEED)}
+        tracer = self._tracer if name not in _ABOUT or _property(func) in _SHOWN else None
+        if tracer is not None:
+            tracer.before(args, kwargs)
         if not recorder.is_float64 or name == "__get__":
             output = func(*args, **kwargs)
         else:
             output = self._promoted(func, name, args, kwargs)
+        if tracer is not None:
+            # Before the hooks, which look the output up.
+            tracer.after(func, name, args, kwargs, output)
         if name != "__get__":
             recorder.hooks.operation(name, args, kwargs, output)
         return output
@@ -167,6 +180,10 @@ class _Watch(TorchFunctionMode):
         output = func(*args, **kwargs)
         returned = any(output is part for part in _flat(args))
         return output if returned else _widened(output)
+
+
+def _property(func: Any) -> str:
+    return str(getattr(getattr(func, "__self__", None), "__name__", ""))
 
 
 _OTHER_SEED = 0x9E3779B9

@@ -148,7 +148,8 @@ def test_a_set_about_to_be_exchanged_is_left_alone(tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr(folder, "_exchange", while_another_run_starts)
     make(tmp_path / "set", 2)
-    assert sorted(path.name for path in (tmp_path / "set").iterdir()) == ["goldens.safetensors", "manifest.json"]
+    files = ["goldens.safetensors", "manifest.json", "recipes.json"]
+    assert sorted(path.name for path in (tmp_path / "set").iterdir()) == files
     assert [path.name for path in tmp_path.iterdir()] == ["set"]
 
 

@@ -225,7 +225,9 @@ impl SetPair {
             (one.role, &one.name, one.dtype, &one.shape, &one.sha256)
         }
         let now: HashSet<_> = self.after.as_ref()?.tensors.iter().map(key).collect();
-        let others = self.before.as_ref()?.tensors.iter().filter(|one| !now.contains(&key(one)));
+        // Constants of recipes judge no port.
+        let before = self.before.as_ref()?.tensors.iter().filter(|one| one.role != Role::Constant);
+        let others = before.filter(|one| !now.contains(&key(one)));
         Some(others.map(|one| one.name.clone()).collect())
     }
 

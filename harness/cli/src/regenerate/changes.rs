@@ -118,6 +118,9 @@ fn manifest_changes(old: &Manifest, new: &Manifest) -> Vec<String> {
     let keys: BTreeSet<&String> = old.provenance.keys().chain(new.provenance.keys()).collect();
     let changed = keys.into_iter().filter(|key| old.provenance.get(*key) != new.provenance.get(*key));
     found.extend(changed.map(|key| format!("provenance.{key}")));
+    if old.recipes != new.recipes {
+        found.push("recipes".to_owned());
+    }
     if found.is_empty() && old != new {
         found.push("order, files or places of tensors".to_owned());
     }

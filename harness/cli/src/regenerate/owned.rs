@@ -16,14 +16,16 @@ use mlx_parity_core::files::regular;
 use mlx_parity_core::golden::MANIFEST;
 use mlx_parity_core::tensor::TensorFormat;
 
+/// The name that the exporter gives the file of recipes.
+const RECIPES: &str = "recipes.json";
 /// How many names a message lists.
 const LISTED: usize = 5;
 
 /// Rejects a folder with anything that would be lost if another set took its place.
 ///
 /// The manifest names the set's own files. Hidden files beside it, such as `.gitattributes`, are carried over. If the manifest
-/// cannot be read, every tensor file counts as the set's own; once `successor`, the new set, is known, only files that it
-/// names count.
+/// cannot be read, the recipes and every tensor file count as the set's own; once `successor`, the new set, is known, only
+/// files that it names count.
 pub(super) fn check(folder: &Path, set: &str, successor: Option<&Path>) -> Result<(), RegenerateError> {
     let read = |error: walkdir::Error| RegenerateError::read(folder, error.into());
     let has_manifest = fs::symlink_metadata(folder.join(MANIFEST)).is_ok();
@@ -34,7 +36,7 @@ pub(super) fn check(folder: &Path, set: &str, successor: Option<&Path>) -> Resul
     };
     let is_ours = |file: &Path| match &named {
         Some(named) => named.contains(file),
-        None => TensorFormat::of(file).is_ok(),
+        None => TensorFormat::of(file).is_ok() || file == Path::new(RECIPES),
     };
     let leads_to_ours = |inner: &Path| match &named {
         Some(named) => named.iter().any(|file| file.starts_with(inner)),
@@ -117,8 +119,9 @@ fn named_files(folder: &Path) -> Option<BTreeSet<PathBuf>> {
     let text = regular::read(&folder.join(MANIFEST), regular::TEXT).ok()?;
     let manifest: Value = serde_json::from_slice(&text).ok()?;
     let files = manifest.get("tensors")?.as_array()?.iter().map(|entry| entry.get("file")?.as_str());
+    let recipes = manifest.get("recipes").map(|recipes| recipes.get("file")?.as_str());
     let files: BTreeSet<PathBuf> =
-        files.collect::<Option<Vec<&str>>>()?.into_iter().map(PathBuf::from).collect();
+        files.chain(recipes).collect::<Option<Vec<&str>>>()?.into_iter().map(PathBuf::from).collect();
     let is_plain = |path: &PathBuf| path.components().all(|part| matches!(part, Component::Normal(_)));
     Some(files.into_iter().filter(is_plain).collect())
 }
@@ -160,8 +163,8 @@ mod tests {
         folder
     }
 
-    const MANIFEST_TEXT: &str =
-        r#"{"tensors": [{"file": "a.npy"}, {"file": "deep/b.npy"}, {"file": "../out.npy"}]}"#;
+    const MANIFEST_TEXT: &str = r#"{"recipes": {"file": "recipes.json"},
+        "tensors": [{"file": "a.npy"}, {"file": "deep/b.npy"}, {"file": "../out.npy"}]}"#;
 
     #[track_caller]
     fn check_foreign(folder: &Path, successor: Option<&Path>, names: &str) {
@@ -174,14 +177,20 @@ mod tests {
     #[test]
     fn only_what_the_manifest_names_is_the_sets() {
         let home = tempfile::tempdir().unwrap();
-        let set =
-            [("manifest.json", MANIFEST_TEXT), ("a.npy", ""), ("deep/b.npy", ""), (".gitattributes", "x")];
+        let set = [
+            ("manifest.json", MANIFEST_TEXT),
+            ("recipes.json", "{}"),
+            ("a.npy", ""),
+            ("deep/b.npy", ""),
+            (".gitattributes", "x"),
+        ];
         let old = folder(home.path(), "old", &set);
         check(&old, "set", None).unwrap();
         folder(home.path(), "old", &[("mine.npy", ""), (".notes/a", ""), ("deep/.x", ""), ("far/y.txt", "")]);
         check_foreign(&old, None, "`.notes/`, `deep/.x`, `far/`, `mine.npy`");
         // The new set's names count where the old manifest cannot be read.
-        let torn = folder(home.path(), "torn", &[("manifest.json", "{"), ("a.npy", ""), ("mine.npy", "")]);
+        let torn = [("manifest.json", "{"), ("recipes.json", ""), ("a.npy", ""), ("mine.npy", "")];
+        let torn = folder(home.path(), "torn", &torn);
         let new = folder(home.path(), "new", &[("manifest.json", MANIFEST_TEXT)]);
         check(&torn, "set", None).unwrap();
         check_foreign(&torn, Some(&new), "`mine.npy`");

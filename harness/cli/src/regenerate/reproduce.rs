@@ -31,15 +31,16 @@ pub(super) struct Reproduction {
 /// Compares the set that was made now with the committed one. Goldens are compared under the floors that were measured now;
 /// the committed floors are not trusted.
 ///
-/// Inputs and weights must have the same bytes, since they are reused. A golden must agree within 8 times its floor; without
+/// Inputs and weights must have the same bytes, since they are reused. Constants of recipes judge no port and are not
+/// compared. A golden must agree within 8 times its floor; without
 /// a floor, within the gate of its checkpoint, or exactly if there is no gate. A committed floor may be at most 8 times the
 /// measured one; both are converted as for a noise gate ([`Floor::unit`]).
 pub(super) fn reproduced(set: &PlannedSet, committed: &FixtureSet, made: &FixtureSet) -> Reproduction {
     let mut found = Reproduction::default();
-    let others = &made.manifest().tensors;
-    for entry in &committed.manifest().tensors {
+    let others = judging(made);
+    for entry in judging(committed) {
         let what = format!("{} `{}`", entry.role.name(), entry.name);
-        let Some(other) = others.iter().find(|other| (other.role, &other.name) == (entry.role, &entry.name))
+        let Some(other) = others.clone().find(|other| (other.role, &other.name) == (entry.role, &entry.name))
         else {
             found.wrong.push(format!("{what} was not produced"));
             continue;
@@ -57,14 +58,21 @@ pub(super) fn reproduced(set: &PlannedSet, committed: &FixtureSet, made: &Fixtur
             list.push(format!("{what}: {why}"));
         }
     }
-    let known = &committed.manifest().tensors;
-    let extra = others
-        .iter()
-        .filter(|other| !known.iter().any(|entry| (entry.role, &entry.name) == (other.role, &other.name)));
+    let extra = others.filter(|other| {
+        !judging(committed).any(|entry| (entry.role, &entry.name) == (other.role, &other.name))
+    });
     found.wrong.extend(
         extra.map(|entry| format!("{} `{}` is not in the committed set", entry.role.name(), entry.name)),
     );
+    if committed.manifest().recipes != made.manifest().recipes {
+        found.notes.push("its recipes differ from the committed ones".to_owned());
+    }
     found
+}
+
+/// All tensors but the constants of recipes.
+fn judging(set: &FixtureSet) -> impl Iterator<Item = &TensorEntry> + Clone {
+    set.manifest().tensors.iter().filter(|entry| entry.role != Role::Constant)
 }
 
 /// One line on what was reproduced.

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use mlx_parity_core::golden::{ChecksumMemory, FixtureSet, made_by_key};
 use mlx_parity_core::tensor::{Dtype, Tensor, write_npy};
-use serde_json::json;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::command::{WITH_EXPORTER, cargo_parity, ended, prints};
@@ -84,6 +84,27 @@ impl Project {
             "tensors": [entry(0, "a", "golden"), entry(1, "b", "golden"), entry(2, "x", "input")],
         });
         fs::write(folder.join("manifest.json"), manifest.to_string()).unwrap();
+    }
+
+    /// Adds recipes to a set that was written, with one constant, whose elements are all `number`.
+    pub(crate) fn add_recipes(&self, folder: &str, number: f32) {
+        let folder = self.path(folder);
+        let values: Vec<u8> = [number; 2].iter().flat_map(|value| value.to_le_bytes()).collect();
+        let tensor = Tensor::from_vec(Dtype::Float32, vec![2], values.clone()).unwrap();
+        write_npy(folder.join("constant.npy"), &tensor.view()).unwrap();
+        let recipes = json!({"format": 1, "sources": [], "nodes": [["constant", [], {"name": "c"}]],
+                             "goldens": {"a": 0}, "missing": {"b": format!("of {number}")}});
+        fs::write(folder.join("recipes.json"), recipes.to_string()).unwrap();
+        let sha256 = |bytes: &[u8]| -> String {
+            Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+        };
+        let path = folder.join("manifest.json");
+        let mut manifest: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        manifest["recipes"] =
+            json!({"file": "recipes.json", "sha256": sha256(recipes.to_string().as_bytes())});
+        manifest["tensors"].as_array_mut().unwrap().push(json!({"name": "c", "role": "constant",
+            "file": "constant.npy", "dtype": "float32", "shape": [2], "sha256": sha256(&values)}));
+        fs::write(path, manifest.to_string()).unwrap();
     }
 
     /// Replaces the script, and prepares the sets for it.

@@ -105,3 +105,27 @@ fn a_floor_that_changes_is_shown_before_anything_is_replaced() {
         &["differs by up to 1.00e-1, 8.4e5x its floor", "; its floor shrank 100x"],
     );
 }
+
+#[test]
+fn recipes_belong_to_the_set_and_their_constants_judge_nothing() {
+    let project = Project::new();
+    let set = format!("fixtures/{SET}");
+    project.add_recipes("made/1", 1.0);
+    project.prints(1, &["--yes"], 0, &["1 replaced"]);
+    project.prints(1, &["--check", "--run"], 0, &["2 goldens reproduced, 2 of them to the bit"]);
+    // Another processor may round a constant in another way.
+    project.prepare(1);
+    project.add_recipes("made/1", 2.0);
+    project.prints(
+        1,
+        &["--check", "--run"],
+        0,
+        &["2 goldens reproduced", "its recipes differ from the committed ones"],
+    );
+    project.prints(1, &["--yes", "--force"], 0, &["recipes"]);
+    // The files of recipes are the set's own, so a set without them can take its place.
+    project.prepare(1);
+    project.prints(1, &["--yes", "--force"], 0, &["1 replaced"]);
+    assert!(!project.path(&format!("{set}/recipes.json")).exists());
+    assert!(!project.path(&format!("{set}/constant.npy")).exists());
+}

@@ -1,0 +1,87 @@
+"""The recipes of a finished run: constants are compared with other runs, and every recipe is checked."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .recipe import Constant, Recipe
+from .recipe_check import LOOSE, Wanted, check
+from .values import Value
+
+if TYPE_CHECKING:
+    from .collector import Collector
+
+WHY_CHANGES = "comes from an input by operations that are not traced"
+WHY_UNTRACED = "no operation that is traced made it"
+WHY_UNSURE = "has no history, and the run that would show whether it depends on an input failed"
+
+
+def float_constants(recipe: Recipe) -> dict[int, Constant]:
+    """Returns the constants of floats that some golden needs."""
+    needed = set(recipe.needed())
+    return {
+        node: constant for node, constant in recipe.constants.items() if node in needed and constant.value.is_inexact
+    }
+
+
+def give_twins(recipe: Recipe, truth: Recipe) -> None:
+    """Gives the constants their numbers in the float64 run, where those are nearly the same."""
+    twins = _by_place(truth)
+    for constant in recipe.constants.values():
+        twin = twins.get(constant.where)
+        if twin is not None and constant.value.is_inexact and _is_near(constant.value, twin.value):
+            constant.truth = twin.value
+
+
+def drop_changing(recipe: Recipe, moved: Recipe | None, why: str = WHY_CHANGES) -> None:
+    """Makes constants of floats unknown if they differ in a run with other inputs, or are not met there.
+
+    Such a tensor is computed from an input where the tracer does not look, so it is no constant.
+    """
+    others = _by_place(moved) if moved is not None else {}
+    for node, constant in float_constants(recipe).items():
+        other = others.get(constant.where)
+        if other is None or not constant.value.same_as(other.value):
+            recipe.forget(node, why)
+
+
+def _by_place(recipe: Recipe) -> dict[object, Constant]:
+    return {constant.where: constant for constant in recipe.constants.values()}
+
+
+def _is_near(native: Value, twin: Value) -> bool:
+    """Whether two tensors can be the same constant, computed in different precision."""
+    a, b = native.wide(), twin.wide()
+    if a.shape != b.shape or not a.size:
+        return False
+    with np.errstate(all="ignore"):
+        far, size = np.sqrt(np.mean(np.abs(a - b) ** 2)), np.sqrt(np.mean(np.abs(b) ** 2))
+    return bool(far <= LOOSE * size)
+
+
+def settle(recorder: Collector, truths: Mapping[str, Value]) -> None:
+    """Checks the recipes of a run. Later calls do nothing."""
+    tracing = recorder.tracing
+    if tracing is None or tracing.is_settled:
+        return
+    tracing.is_settled = True
+    wanted = {name: Wanted(golden.value, truths.get(name), golden.floor) for name, golden in recorder.goldens.items()}
+    leaves = {("input", name): pin.value for name, pin in recorder.pins.inputs.items()}
+    leaves |= {("weight", name): pin.value for name, pin in recorder.pins.weights.items()}
+    if tracing.tracers:
+        side = "torch_replay" if "torch" in tracing.tracers else "numpy_replay"
+        check(tracing.recipe, leaves, wanted, importlib.import_module(f".{side}", __package__))
+        drop_copies(tracing.recipe)
+
+
+def drop_copies(recipe: Recipe) -> None:
+    """Gives up goldens that are constants which no other recipe needs: they would only be stored twice."""
+    used = {operand for number in recipe.needed() for operand in recipe.nodes[number].operands()}
+    for name, node in list(recipe.goldens.items()):
+        if recipe.nodes[node].op == "constant" and node not in used:
+            del recipe.goldens[name]
+            recipe.missing[name] = WHY_UNTRACED
