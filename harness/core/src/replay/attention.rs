@@ -1,6 +1,7 @@
 //! Scaled dot-product attention.
 
 use super::array::{Array, elements};
+use super::binary::maximum;
 use super::error::ReplayError;
 use super::matrix::{Matrix, product};
 use super::walk::{Walk, broadcast, broadcast_strides};
@@ -146,7 +147,7 @@ fn apply_mask(
 
 /// The softmax of a row; zeros if all of it is minus infinity.
 fn softmax(row: &mut [f64]) {
-    let largest = row.iter().copied().fold(f64::NEG_INFINITY, super::binary::maximum);
+    let largest = row.iter().copied().fold(f64::NEG_INFINITY, maximum);
     if largest == f64::NEG_INFINITY {
         return row.fill(0.0);
     }

@@ -3,7 +3,7 @@
 use super::array::{Array, elements};
 use super::error::ReplayError;
 use super::walk::{Walk, broadcast, broadcast_strides};
-use super::work::Work;
+use super::work::{Buffer, Work};
 use crate::recipe::Binary;
 
 /// Applies a function to each pair of elements.
@@ -75,7 +75,7 @@ pub(super) fn to_complex(x: &Array, work: &Work) -> Result<Array, ReplayError> {
 }
 
 /// An empty buffer for an element-wise result, and whether it stays empty.
-fn room(shape: &[usize], work: &Work) -> Result<(super::work::Buffer, bool), ReplayError> {
+fn room(shape: &[usize], work: &Work) -> Result<(Buffer, bool), ReplayError> {
     let length = elements(shape)?;
     work.elements(length)?;
     Ok((work.buffer(length)?, length == 0))

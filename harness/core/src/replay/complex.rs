@@ -4,7 +4,9 @@ use super::array::Array;
 use super::binary::binary;
 use super::error::ReplayError;
 use super::join::stack;
+use super::strided::expand;
 use super::unary::{part, unary};
+use super::walk::broadcast;
 use super::work::Work;
 use crate::recipe::{Binary, Complex, Unary};
 
@@ -42,8 +44,8 @@ pub(super) fn complex(
 fn join(re: &Array, im: &Array, work: &Work) -> Result<Array, ReplayError> {
     re.check_real()?;
     im.check_real()?;
-    let shape = super::walk::broadcast(&[re.shape(), im.shape()])?;
-    let [re, im] = [re, im].map(|part| super::strided::expand(part, &shape, work));
+    let shape = broadcast(&[re.shape(), im.shape()])?;
+    let [re, im] = [re, im].map(|part| expand(part, &shape, work));
     stack(&[re?, im?], shape.len(), work)?.as_complex()
 }
 

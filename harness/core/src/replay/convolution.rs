@@ -143,25 +143,10 @@ pub(super) fn conv_transpose(
     }
     let axes = (0..space.len())
         .map(|axis| {
-            let long = (space[axis].max(1) - 1)
-                .checked_mul(stride[axis])
-                .zip(kernel[axis].max(1).checked_sub(1).and_then(|last| last.checked_mul(dilation[axis])))
-                .and_then(|(a, b)| a.checked_add(b)?.checked_add(output_padding[axis])?.checked_add(1))
-                .zip(padding[axis].checked_mul(2))
-                .and_then(|(length, cut)| length.checked_sub(cut))
-                .ok_or_else(|| ReplayError::operands("the padding is larger than the result"))?;
-            // Windows of the output, one per element of the input.
-            let axis_of_out = Axis {
-                length: long,
-                kernel: kernel[axis],
-                stride: stride[axis],
-                before: padding[axis],
-                dilation: dilation[axis],
-                windows: space[axis],
-            };
-            Ok(axis_of_out)
+            let (padding, more) = (padding[axis], output_padding[axis]);
+            Axis::of_result(space[axis], kernel[axis], stride[axis], padding, more, dilation[axis])
         })
-        .collect::<Result<Vec<_>, ReplayError>>()?;
+        .collect::<Result<Vec<_>, _>>()?;
     let lengths: Vec<usize> = axes.iter().map(|axis| axis.length).collect();
     let to = elements(&[to_group, *groups])?;
     let shape = [&[batch, to], &lengths[..]].concat();

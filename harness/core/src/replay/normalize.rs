@@ -1,6 +1,7 @@
 //! Softmax and norms.
 
 use super::array::Array;
+use super::binary::maximum;
 use super::error::ReplayError;
 use super::reduce::{logsumexp, squared_distance, sum, sum_of_squares};
 use super::rows::Rows;
@@ -19,7 +20,7 @@ pub(super) fn normalize(
     x.check_real()?;
     match function {
         Normalizer::Softmax { axis } => along(x, axis, work, |row, out| {
-            let largest = row.iter().copied().fold(f64::NEG_INFINITY, super::binary::maximum);
+            let largest = row.iter().copied().fold(f64::NEG_INFINITY, maximum);
             let start = out.len();
             out.extend(row.iter().map(|x| (x - largest).exp()));
             let total = sum(&out[start..]);

@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use super::array::Array;
 use super::error::ReplayError;
 use super::rows::Rows;
+use super::strided::slice;
 use super::work::Work;
 use crate::recipe::{Ranked, Slice};
 
@@ -66,7 +67,7 @@ pub(super) fn topk(
         )));
     }
     let sorted = sort(x, axis, largest, output, work)?;
-    super::strided::slice(&sorted, Slice { axis, start: 0, end: k, step: 1 }, work)
+    slice(&sorted, Slice { axis, start: 0, end: k, step: 1 }, work)
 }
 
 fn by_size(x: f64, y: f64) -> Ordering {

@@ -3,7 +3,7 @@
 use super::array::{Array, elements};
 use super::error::ReplayError;
 use super::strided::permute;
-use super::work::Work;
+use super::work::{Buffer, Work};
 
 /// An array whose chosen axes were moved to the end.
 pub(super) struct Rows {
@@ -37,7 +37,7 @@ impl Rows {
     }
 
     /// An array with elements like these ones, in their old order.
-    pub(super) fn restore(&self, values: super::work::Buffer, work: &Work) -> Result<Array, ReplayError> {
+    pub(super) fn restore(&self, values: Buffer, work: &Work) -> Result<Array, ReplayError> {
         let mut back = vec![0; self.order.len()];
         for (to, &from) in self.order.iter().enumerate() {
             back[from] = to;

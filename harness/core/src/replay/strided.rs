@@ -1,6 +1,7 @@
 //! Operations that read elements with other strides: permute, expand, slice, and writing into slices.
 
 use super::array::{Array, elements};
+use super::binary::to_complex;
 use super::error::ReplayError;
 use super::walk::{Walk, broadcast, broadcast_strides};
 use super::work::Work;
@@ -97,7 +98,7 @@ pub(super) fn put(x: &Array, slices: &[Slice], value: &Array, work: &Work) -> Re
 }
 
 fn put_complex(x: &Array, slices: &[Slice], value: &Array, work: &Work) -> Result<Array, ReplayError> {
-    let [x, value] = [x, value].map(|operand| super::binary::to_complex(operand, work));
+    let [x, value] = [x, value].map(|operand| to_complex(operand, work));
     put(&x?.as_real(), slices, &value?.as_real(), work)?.as_complex()
 }
 

@@ -47,6 +47,29 @@ impl Axis {
         Ok(Self { length, kernel, stride, before, dilation, windows: room / stride + 1 })
     }
 
+    /// The windows that a transposed convolution fills: one per element of its input, along an axis of its result.
+    pub(super) fn of_result(
+        windows: usize,
+        kernel: usize,
+        stride: usize,
+        padding: usize,
+        more: usize,
+        dilation: usize,
+    ) -> Result<Self, ReplayError> {
+        let length = || {
+            let last_window = windows.saturating_sub(1).checked_mul(stride)?;
+            let last_element = kernel.saturating_sub(1).checked_mul(dilation)?;
+            let padded = last_window.checked_add(last_element)?.checked_add(more)?.checked_add(1)?;
+            padded.checked_sub(padding.checked_mul(2)?)
+        };
+        let length = length().ok_or_else(|| {
+            ReplayError::operands(format!(
+                "padding {padding} is more than the result of {windows} windows has"
+            ))
+        })?;
+        Ok(Self { length, kernel, stride, before: padding, dilation, windows })
+    }
+
     /// The place of an element of a window; `None` in the padding.
     pub(super) fn place(&self, window: usize, element: usize) -> Option<usize> {
         let padded = window * self.stride + element * self.dilation;
