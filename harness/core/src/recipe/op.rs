@@ -185,6 +185,12 @@ pub enum Complex {
 }
 
 impl Op {
+    /// Whether the result is true or false for each element.
+    pub fn is_comparison(&self) -> bool {
+        use Binary::{Eq, Ge, Gt, Le, Lt, Ne};
+        matches!(self, Self::Binary(Eq | Ne | Lt | Le | Gt | Ge))
+    }
+
     /// The name in `recipes.json`.
     pub fn name(&self) -> &'static str {
         match self {

@@ -109,6 +109,36 @@ impl<'s> Stage<'s> {
         self.computed.iter().copied().filter(uses)
     }
 
+    /// Whether a node reaches the target only through a comparison, so that it decides what a mask hides.
+    pub(super) fn feeds_mask(&self, node: usize) -> bool {
+        let (mut waiting, mut seen) = (vec![node], BTreeSet::new());
+        while let Some(node) = waiting.pop() {
+            if node == self.target {
+                return false;
+            }
+            let users = self.users(node).filter(|user| !self.op(*user).is_comparison() && seen.insert(*user));
+            waiting.extend(users.collect::<Vec<_>>());
+        }
+        true
+    }
+
+    /// Whether `node` is computed from `ancestor`.
+    pub(super) fn descends(&self, node: usize, ancestor: usize) -> bool {
+        let (mut waiting, mut seen) = (vec![node], BTreeSet::new());
+        while let Some(node) = waiting.pop() {
+            let operands = self.operands(node).map(|(_, operand)| operand).filter(|_| self.is_computed(node));
+            for operand in operands.collect::<Vec<_>>() {
+                if operand == ancestor {
+                    return true;
+                }
+                if seen.insert(operand) {
+                    waiting.push(operand);
+                }
+            }
+        }
+        false
+    }
+
     /// The value of a node without changes.
     pub(super) fn value(&self, node: usize) -> Option<Array> {
         self.replay.value(node).ok()

@@ -193,10 +193,8 @@ fn literals(stage: &Stage, node: usize) -> Vec<Candidate> {
         let Operand::Number(old) = *operand else { continue };
         let is_eps = matches!(function, Binary::Add | Binary::Maximum) && old > 0.0 && old <= 1e-3;
         let new = if is_eps { EPS.to_vec() } else { numbers(stage, old) };
-        let is_comparison =
-            matches!(function, Binary::Eq | Binary::Ne | Binary::Lt | Binary::Le | Binary::Gt | Binary::Ge);
         let kind = match function {
-            _ if is_comparison => CauseKind::MaskChange,
+            _ if stage.op(node).is_comparison() || stage.feeds_mask(node) => CauseKind::MaskChange,
             Binary::Add | Binary::Sub if counts(stage, node) => CauseKind::Position,
             _ => CauseKind::Constant,
         };
@@ -224,7 +222,7 @@ fn literals(stage: &Stage, node: usize) -> Vec<Candidate> {
 /// Whether the other operand of a sum holds whole numbers, which count positions.
 fn counts(stage: &Stage, node: usize) -> bool {
     let mut values = stage.operands(node).filter_map(|(_, operand)| stage.value(operand));
-    values.any(|value| value.len() > 1 && value.values().iter().all(|x| x.fract() == 0.0))
+    values.any(|value| value.values().iter().all(|x| x.fract() == 0.0 && x.abs() < 1e6))
 }
 
 /// Numbers that may stand for another by mistake.

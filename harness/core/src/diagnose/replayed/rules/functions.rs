@@ -43,16 +43,8 @@ pub(super) fn candidates(stage: &Stage, node: usize) -> Vec<Candidate> {
     for op in siblings(stage, node) {
         let text = format!("`{}` in place of `{name}`", shown(&op));
         let (kind, cost) = match stage.op(node) {
-            Op::Binary(
-                Binary::Eq
-                | Binary::Ne
-                | Binary::Lt
-                | Binary::Le
-                | Binary::Gt
-                | Binary::Ge
-                | Binary::And
-                | Binary::Or,
-            ) => (CauseKind::MaskChange, 2),
+            Op::Binary(Binary::And | Binary::Or) => (CauseKind::MaskChange, 2),
+            op if op.is_comparison() => (CauseKind::MaskChange, 2),
             Op::Binary(_) => (CauseKind::Function, 3),
             _ => (CauseKind::Function, 2),
         };

@@ -39,8 +39,7 @@ fn other_value(stage: &Stage, node: usize, at: usize, operand: usize) -> Vec<Can
         return Vec::new();
     }
     let own = stage.nodes().iter().rev().copied();
-    let own =
-        own.filter(|other| *other != node && stage.weight(*other).is_none() && stage.shape(*other) == shape);
+    let own = own.filter(|other| stage.weight(*other).is_none() && stage.shape(*other) == shape);
     let earlier = (stage.earlier.iter())
         .filter(|(other, their)| their == shape && *other < stage.target && !stage.nodes().contains(other))
         .map(|(other, _)| *other)
@@ -54,7 +53,13 @@ fn other_value(stage: &Stage, node: usize, at: usize, operand: usize) -> Vec<Can
             stage.name(operand),
             stage.op(node).name()
         );
-        found.push(Candidate::new(CauseKind::Operand, 3, change, text));
+        // The operation's own result, or what the operand was computed from, is an operation too many or too few.
+        let kind = match () {
+            () if other == node || stage.descends(other, node) => CauseKind::Repeated,
+            () if stage.descends(operand, other) => CauseKind::LeftOut,
+            () => CauseKind::Operand,
+        };
+        found.push(Candidate::new(kind, 3, change, text));
     }
     for (role, leaf) in [
         (Role::Input, &(|name| Leaf::Input { name }) as &dyn Fn(String) -> Leaf),

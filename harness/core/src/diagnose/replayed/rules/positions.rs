@@ -109,7 +109,8 @@ fn indices(stage: &Stage, node: usize) -> Vec<Candidate> {
             inputs[at] = moved;
             let result = new.add(stage.op(node).clone(), inputs);
             let text = format!("{} {text}", stage.name(operand));
-            found.push(Candidate::new(CauseKind::Position, 2, new.replaces(node, result), text));
+            let kind = if stage.feeds_mask(node) { CauseKind::MaskChange } else { CauseKind::Position };
+            found.push(Candidate::new(kind, 2, new.replaces(node, result), text));
         };
         for shift in [-1.0, 1.0] {
             push(if shift > 0.0 { "plus 1" } else { "minus 1" }, &|new, x| {
