@@ -9,13 +9,14 @@ use std::process::{Command, Output};
 pub(crate) const SPEC: &str = "parity-specs/gated_mlp/block.yaml";
 
 /// What the gated MLP's spec needs of this repository.
-pub(crate) const FILES: [&str; 7] = [
+pub(crate) const FILES: [&str; 8] = [
     "parity-specs/policies.yaml",
     SPEC,
     "exporter/references/gated_mlp_block.py",
     "fixtures/gated_mlp/block/manifest.json",
     "fixtures/gated_mlp/block/goldens.safetensors",
     "fixtures/gated_mlp/block/inputs.safetensors",
+    "fixtures/gated_mlp/block/recipes.json",
     "fixtures/gated_mlp/block/weights.safetensors",
 ];
 

@@ -19,7 +19,7 @@ pub(crate) const WITH_EXPORTER: &str =
 pub(crate) const CARGO_TOML: &str = "[package]\nname = \"p\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[[test]]\nname = \"parity\"\nharness = false\n\n[workspace]\n";
 
 /// The gated MLP of this repository: its spec, the reference's script and the fixtures.
-pub(crate) const GATED_MLP: [&str; 8] = [
+pub(crate) const GATED_MLP: [&str; 9] = [
     "parity-specs/policies.yaml",
     "parity-specs/schema.json",
     "parity-specs/gated_mlp/block.yaml",
@@ -27,6 +27,7 @@ pub(crate) const GATED_MLP: [&str; 8] = [
     "fixtures/gated_mlp/block/manifest.json",
     "fixtures/gated_mlp/block/goldens.safetensors",
     "fixtures/gated_mlp/block/inputs.safetensors",
+    "fixtures/gated_mlp/block/recipes.json",
     "fixtures/gated_mlp/block/weights.safetensors",
 ];
 

@@ -1,6 +1,7 @@
 //! What a diagnosis starts from.
 
-use super::{Budget, KnownTensors, StageRecipe};
+use super::stage_recipe::StageRecipe;
+use super::{Budget, KnownTensors};
 use crate::gate::Rule;
 use crate::spec::Stage;
 use crate::tensor::TensorView;

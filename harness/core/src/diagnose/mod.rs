@@ -41,6 +41,7 @@ mod residual_bound;
 mod rope;
 mod sampled_pair;
 mod search;
+mod stage_recipe;
 mod suspicious_values;
 mod wrong_tensor;
 
@@ -49,7 +50,7 @@ pub use diagnosis::{Cause, Diagnosis, Fact, RecipeUse, Residual};
 pub use failing_checkpoint::FailingCheckpoint;
 pub use kinds::{CauseKind, FactKind};
 pub use known_tensors::{KnownTensor, KnownTensors, NoKnownTensors};
-pub use replayed::StageRecipe;
+pub use stage_recipe::StageRecipe;
 
 use explanation::Explanation;
 use residual::SmallResidual;

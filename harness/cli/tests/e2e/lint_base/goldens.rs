@@ -165,7 +165,9 @@ fn floors_that_grew_are_loosened_tolerances() {
 fn a_new_set_beside_its_port_moves_nothing() {
     let repository = Repository::new();
     let set = "fixtures/gated_mlp/block";
-    for file in ["manifest.json", "goldens.safetensors", "inputs.safetensors", "weights.safetensors"] {
+    for file in
+        ["manifest.json", "goldens.safetensors", "inputs.safetensors", "recipes.json", "weights.safetensors"]
+    {
         let bytes = fs::read(repository.0.path().join(set).join(file)).unwrap();
         repository.write(&format!("fixtures/gated_mlp/other/{file}"), &bytes);
     }

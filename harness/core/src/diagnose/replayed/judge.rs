@@ -1,11 +1,12 @@
 //! Decides which changes of a recipe explain the error, and which of them is reported.
 
 use super::candidate::Candidate;
-use super::stage::{Stage, StageRecipe};
+use super::stage::Stage;
 use super::{rules, solve};
 use crate::diagnose::diagnosis::Cause;
 use crate::diagnose::residual::SmallResidual;
 use crate::diagnose::sampled_pair::SampledPair;
+use crate::diagnose::stage_recipe::StageRecipe;
 use crate::diagnose::{Explanation, FailingCheckpoint, Search};
 use crate::recipe::{Form, Op};
 use crate::replay::{Array, Change, Work, evaluate};

@@ -11,8 +11,6 @@ mod rules;
 mod solve;
 mod stage;
 
-pub use stage::StageRecipe;
-
 use super::diagnosis::Cause;
 use super::{RecipeUse, Search};
 use crate::replay::{Replay, SetLeaves, Work};

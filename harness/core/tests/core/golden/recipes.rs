@@ -62,7 +62,7 @@ fn constants_are_tensors_like_others() {
         text.replace("\"role\": \"constant\"", "\"role\": \"constant\", \"sequence\": 7"),
     )
     .unwrap();
-    check(&fixture, Class::Corrupt, "only a golden has a `sequence`, this is a constant");
+    check(&fixture, Class::Corrupt, "only a golden has a `sequence`, but this is a constant");
 }
 
 #[test]
