@@ -16,11 +16,11 @@ fn one_sentence_stands_at_the_top_of_every_failing_test_and_of_the_ladder() {
     let project = Project::with_port("wrong_eps");
     let ran = project.run(&[]);
     let eps =
-        "its output is the RMS norm of `x` with eps 1e-5, where the golden has 1e-6 (reversing this removes ";
+        "its output is the reference's with eps 1e-5 in place of 1e-6 in `add` (exporter/references/gated_mlp_block.py:26) (reversing this removes ";
     ran.is_red(&[
         &first("norm", "ports/gated_mlp.rs"),
         eps,
-        "look at  eps of the config",
+        "look at  the number in the port and in its config",
         "first faulty stage: `norm`",
     ]);
     // Each of the three red checkpoints names the first faulty stage, and so does the ladder.
@@ -73,7 +73,7 @@ fn diagnose_shows_the_newest_run_and_lists_every_kind() {
     assert_eq!(found.code, Some(1), "{}", found.text);
     found.prints(&[
         "gated_mlp/block  first faulty stage: `norm`",
-        "cause    its output is the RMS norm of `x` with eps 1e-5",
+        "cause    its output is the reference's with eps 1e-5 in place of 1e-6 in `add`",
     ]);
     assert_eq!(diagnose(&["gated_mlp/block"]).text, found.text);
     let unknown = diagnose(&["gated_mlp/blok"]);

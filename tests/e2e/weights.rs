@@ -179,8 +179,12 @@ fn quantized_project(weights: &[Weight], declared: &str) -> Project {
     let path = project.path(&format!("{FIXTURES}/manifest.json"));
     let mut manifest: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     manifest["tensors"].as_array_mut().unwrap().retain(|entry| entry["role"] != "golden");
+    // Nor may there be recipes of such goldens.
+    manifest.as_object_mut().unwrap().remove("recipes");
     fs::write(path, manifest.to_string()).unwrap();
-    fs::remove_file(project.path(&format!("{FIXTURES}/goldens.safetensors"))).unwrap();
+    for file in ["goldens.safetensors", "recipes.json"] {
+        fs::remove_file(project.path(&format!("{FIXTURES}/{file}"))).unwrap();
+    }
     project
 }
 
