@@ -15,8 +15,7 @@ fn first(stage: &str, file: &str) -> String {
 fn one_sentence_stands_at_the_top_of_every_failing_test_and_of_the_ladder() {
     let project = Project::with_port("wrong_eps");
     let ran = project.run(&[]);
-    let eps =
-        "its output is the reference's with eps 1e-5 in place of 1e-6 in `add` (exporter/references/gated_mlp_block.py:26) (reversing this removes ";
+    let eps = "its output is the reference's with eps 1e-5 in place of 1e-6 in `add` (exporter/references/gated_mlp_block.py:26) (reversing this removes ";
     ran.is_red(&[
         &first("norm", "ports/gated_mlp.rs"),
         eps,

@@ -106,7 +106,8 @@ fn every_fault_is_caught_and_placed() {
     assert_eq!(sample.last().map(String::as_str), Some(score(&ran)), "update the README");
 }
 
-const EPS: &str = "{fault: eps, culprit: norm, class: value, cause: none, or: [norm_eps, token_factor, constant]}";
+const EPS: &str =
+    "{fault: eps, culprit: norm, class: value, cause: none, or: [norm_eps, token_factor, constant]}";
 
 #[rstest]
 #[case::place("eps, culprit: gated, class: value", 1, 0, "first faulty stage norm (value)")]
@@ -119,7 +120,8 @@ fn an_expectation_that_does_not_hold_is_reported(
     #[case] placed: usize,
     #[case] says: &str,
 ) {
-    let bench = Bench::with_row(&format!("{{fault: {row}, cause: none, or: [norm_eps, token_factor, constant]}}"));
+    let bench =
+        Bench::with_row(&format!("{{fault: {row}, cause: none, or: [norm_eps, token_factor, constant]}}"));
     let score =
         format!("caught {caught}/1, placed {placed}/1, cause 0/0, facts 0/0, wrong causes 0, false alarms 0");
     ends(&bench.run(&[]), 1, &score, &[says, "placed is 0, expected at least 1"]);

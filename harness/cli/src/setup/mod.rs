@@ -205,9 +205,9 @@ fn linux(project: &Project, force: bool) -> Result<String, SetupError> {
         let unpacked = wheels::folder(&home, wheel);
         if force || !unpacked.is_dir() || changed.iter().any(|file| file.starts_with(&unpacked)) {
             let python = Python::find()?;
-            machine::check_libc(&python)?;
+            machine::check_libc(python)?;
             let name = format!("{} {}", wheel.package, wheel.version);
-            let file = steps.step(&format!("fetch {name}"), || wheels::fetch(&home, wheel, &python))?;
+            let file = steps.step(&format!("fetch {name}"), || wheels::fetch(&home, wheel, python))?;
             steps.step(&format!("unpack {name}"), || wheels::unpack(&home, wheel, &file))?;
         }
     }

@@ -33,10 +33,9 @@ pub(super) fn candidates(stage: &Stage, node: usize) -> Vec<Candidate> {
             }
         }
         Op::Form(Form::Roll { shifts, axes }) => {
-            for new in [shifts.iter().map(|shift| -shift).collect::<Vec<_>>()] {
-                let op = Op::Form(Form::Roll { shifts: new, axes: axes.clone() });
-                push(2, Change::op(stage.recipe, node, op), "`roll` in the other direction".to_owned());
-            }
+            let shifts = shifts.iter().map(|shift| -shift).collect();
+            let op = Op::Form(Form::Roll { shifts, axes: axes.clone() });
+            push(2, Change::op(stage.recipe, node, op), "`roll` in the other direction".to_owned());
         }
         Op::Form(Form::Tril { diagonal }) | Op::Form(Form::Triu { diagonal }) => {
             for shift in [-1, 1] {
