@@ -161,11 +161,10 @@ fn as_the_port_has_them(goldens: &[u8]) -> Vec<u8> {
     let start = 8 + u64::from_le_bytes(goldens[..8].try_into().unwrap()) as usize;
     let mut header: serde_json::Map<String, Value> = serde_json::from_slice(&goldens[8..start]).unwrap();
     let mut data = goldens[start..].to_vec();
-    let changes: [(&str, fn(f32) -> f32); 2] = [("gated", |x| 1.001 * x), ("out", |x| x + 1e-4)];
-    for (name, change) in changes {
+    for (name, factor, offset) in [("gated", 1.001, 0.0), ("out", 1.0, 1e-4)] {
         let [from, to] = [0, 1].map(|end| header[name]["data_offsets"][end].as_u64().unwrap() as usize);
         for bytes in data[from..to].as_chunks_mut::<4>().0 {
-            *bytes = change(f32::from_le_bytes(*bytes)).to_le_bytes();
+            *bytes = (factor * f32::from_le_bytes(*bytes) + offset).to_le_bytes();
         }
     }
     let norm = header.remove("norm").unwrap();
