@@ -256,7 +256,7 @@ impl TensorDiff {
             progress.iter().for_each(|progress| progress.set_position(sequence as u64));
             let order = pairs.iter().all(Pair::agrees).then_some(order);
             let record = self.pair(a[*at], (*at, *other), sequence, order)?;
-            pairs.push(Pair { record, actual: b[*other].to_owned(), known: *known });
+            pairs.push(Pair { record, actual: b[*other].to_owned(), known: *known, inputs_agree: false });
         }
         progress.iter().for_each(ProgressBar::finish_and_clear);
         Ok(pairs)
