@@ -1,31 +1,32 @@
 //! The command `diff`: compares any two files or folders of tensors as checkpoints are compared. Needs no spec and no MLX.
 
+mod causes;
 mod gates;
+mod late_bar;
 mod names;
 mod neighbours;
 mod order;
+mod recipe;
 mod side;
 
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
-use indicatif::ProgressBar;
 use thiserror::Error;
 
 use self::gates::Gates;
+use self::late_bar::LateBar;
 use self::names::{Matched, Rules, Shapes, SideName, matched};
-use self::neighbours::Neighbours;
 use self::side::DiffSide;
 use super::{CliError, Project, say};
 use mlx_parity_core::compare::compare;
-use mlx_parity_core::diagnose::{Budget, Diagnosis, FailingCheckpoint, diagnose};
 use mlx_parity_core::files::atomic::write_atomically;
 use mlx_parity_core::gate::Rule;
 use mlx_parity_core::golden::FixtureError;
 use mlx_parity_core::record::Record;
-use mlx_parity_core::report::{Known, Pair, pair_failure, pairs_ladder};
+use mlx_parity_core::report::{Known, Pair, later_causes, pair_failure, pairs_ladder};
+use mlx_parity_core::spec::list::counted;
 use mlx_parity_core::spec::{SpecError, parse_layout};
 use mlx_parity_core::tensor::{CastError, Dtype, Tensor, TensorError, TensorView, ViewError, cast};
 
@@ -174,12 +175,13 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
         diff.b.about(),
         diff.gates.about()
     ));
-    let Matched { mut pairs, only_a, only_b } =
+    let Matched { pairs: mut places, only_a, only_b } =
         diff.matched(&Rules::parse(&arguments.rename)?, !arguments.exact_names)?;
     let mut rank = vec![0; order.len()];
     order.iter().enumerate().for_each(|(place, at)| rank[*at] = place);
-    pairs.sort_by_key(|(at, ..)| rank[*at]);
-    let pairs = diff.compare(&pairs, &order)?;
+    places.sort_by_key(|(at, ..)| rank[*at]);
+    let mut pairs = diff.compare(&places)?;
+    let not_searched = diff.find_causes(&mut pairs, &places, &order)?;
     let names = |side: &DiffSide, places: &[usize]| -> Vec<String> {
         let names: Vec<&str> = side.names().collect();
         places.iter().map(|at| names[*at].to_owned()).collect()
@@ -188,6 +190,14 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
     say(&pairs_ladder(&pairs, &only_a, &only_b, true));
     if let Some(first) = pairs.iter().find(|pair| !pair.agrees()) {
         say(&format!("\n{}", pair_failure(first)));
+    }
+    let later = later_causes(&pairs);
+    if !later.is_empty() {
+        say(&format!("\n{later}"));
+    }
+    if not_searched > 0 {
+        let (more, most) = (counted(not_searched, "more difference"), causes::MOST);
+        say(&format!("{more} on agreeing inputs; causes were searched for the first {most} only\n"));
     }
     let differ = pairs.iter().filter(|pair| !pair.agrees()).count();
     say(&format!(
@@ -203,6 +213,9 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
     let whole = arguments.ignore_extra || only_a.is_empty() && only_b.is_empty();
     Ok(if differ == 0 && whole && !pairs.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
+
+/// A tensor of A and its counterpart, as places among the names of each side, and how the counterpart was found.
+type Place = (usize, usize, Known);
 
 /// Two sides, and how to compare them.
 struct TensorDiff {
@@ -243,65 +256,44 @@ impl TensorDiff {
         }
     }
 
-    /// Compares the pairs one after the other, with one in memory at a time. Only the first that differs is diagnosed: all
-    /// before it agree.
-    fn compare(&self, places: &[(usize, usize, Known)], order: &[usize]) -> Result<Vec<Pair>, DiffError> {
+    /// Compares the pairs one after the other, with one in memory at a time.
+    fn compare(&self, places: &[Place]) -> Result<Vec<Pair>, DiffError> {
         let (a, b): (Vec<&str>, Vec<&str>) = (self.a.names().collect(), self.b.names().collect());
-        let (started, mut progress) = (Instant::now(), None::<ProgressBar>);
+        let mut bar = LateBar::new("comparing", places.len());
         let mut pairs: Vec<Pair> = Vec::new();
         for (sequence, (at, other, known)) in places.iter().enumerate() {
-            if progress.is_none() && started.elapsed() > Duration::from_secs(1) {
-                progress = Some(ProgressBar::new(places.len() as u64).with_message("comparing"));
-            }
-            progress.iter().for_each(|progress| progress.set_position(sequence as u64));
-            let order = pairs.iter().all(Pair::agrees).then_some(order);
-            let record = self.pair(a[*at], (*at, *other), sequence, order)?;
-            pairs.push(Pair { record, actual: b[*other].to_owned(), known: *known });
+            bar.at(sequence);
+            let record = self.pair(a[*at], (*at, *other), sequence)?;
+            pairs.push(Pair { record, actual: b[*other].to_owned(), known: *known, inputs_agree: false });
         }
-        progress.iter().for_each(ProgressBar::finish_and_clear);
         Ok(pairs)
     }
 
-    /// Returns the record of a pair. With the order of A's tensors, a difference is diagnosed.
-    fn pair(
-        &self,
-        name: &str,
-        (at, other): (usize, usize),
-        sequence: usize,
-        order: Option<&[usize]>,
-    ) -> Result<Record, DiffError> {
-        let (expected, actual) = (self.a.tensor(at)?, self.b.tensor(other)?);
-        let expected = self.as_dtype(name, "A", expected)?;
-        let actual = self.as_dtype(name, "B", actual)?;
-        let expected = self.laid_out(name, expected.view())?;
-        let actual = actual.view();
-        let gated = self.gates.rule(name, &expected, |truth| self.laid_out(name, truth))?;
-        let rule = Rule { nan_equal: self.nan_equal, ..gated };
+    /// Returns the record of a pair, without a diagnosis.
+    fn pair(&self, name: &str, places: (usize, usize), sequence: usize) -> Result<Record, DiffError> {
+        let (expected, actual) = self.tensors(name, places)?;
+        let (expected, actual) = (self.laid_out(name, expected.view())?, actual.view());
+        let rule = self.rule(name, &expected)?;
         let outcome = compare(&expected, &actual, &rule);
-        let Diagnosis { causes, facts, recipe } = match order.filter(|_| !outcome.passed()) {
-            Some(order) => diagnose(&FailingCheckpoint {
-                name,
-                stage: None,
-                expected: expected.clone(),
-                actual: actual.clone(),
-                rule: &rule,
-                known: &Neighbours::new(&self.a, order, at),
-                recipe: None,
-                budget: &Budget::of_a_run(),
-            }),
-            None => Diagnosis::default(),
-        };
         Ok(Record {
             sequence: sequence as u64,
             expected: Some((&expected).into()),
             actual: Some((&actual).into()),
             gate: rule.gate,
             floor: rule.floor,
-            causes,
-            facts,
-            recipe,
             ..Record::new("diff", name, outcome, true)
         })
+    }
+
+    /// Returns the two tensors of a pair after the cast, that of A in its own layout.
+    fn tensors(&self, name: &str, (at, other): (usize, usize)) -> Result<(Tensor, Tensor), DiffError> {
+        let (expected, actual) = (self.a.tensor(at)?, self.b.tensor(other)?);
+        Ok((self.as_dtype(name, "A", expected)?, self.as_dtype(name, "B", actual)?))
+    }
+
+    fn rule(&self, name: &str, expected: &TensorView<'_>) -> Result<Rule, DiffError> {
+        let gated = self.gates.rule(name, expected, |truth| self.laid_out(name, truth))?;
+        Ok(Rule { nan_equal: self.nan_equal, ..gated })
     }
 
     fn as_dtype(&self, name: &str, side: &'static str, tensor: Tensor) -> Result<Tensor, DiffError> {

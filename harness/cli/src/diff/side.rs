@@ -137,7 +137,23 @@ impl DiffSide {
     }
 
     pub(super) fn is_set(&self) -> bool {
-        matches!(self.kind, SideKind::Set(_))
+        self.fixture_set().is_some()
+    }
+
+    /// Returns the fixture set, if the side is one.
+    pub(super) fn fixture_set(&self) -> Option<&FixtureSet> {
+        match &self.kind {
+            SideKind::Set(set) => Some(set),
+            SideKind::File(_) | SideKind::Folder => None,
+        }
+    }
+
+    /// Returns the goldens' names in the manifest, in the order of [`DiffSide::names`]; nothing for other sides.
+    pub(super) fn goldens(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().filter_map(|entry| match &entry.source {
+            EntrySource::Golden(name) => Some(name.as_str()),
+            EntrySource::File { .. } => None,
+        })
     }
 
     /// Returns the file, if the side is one.

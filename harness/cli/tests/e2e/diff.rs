@@ -1,5 +1,7 @@
 //! `cargo xtask diff` on files and folders of tensors.
 
+mod recipes;
+
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -52,16 +54,24 @@ impl Folder {
 
     /// Writes a safetensors file of float32 vectors.
     fn safetensors(&self, file: &str, metadata: &str, tensors: &[(&str, &[f32])]) {
+        let shapes: Vec<[usize; 1]> = tensors.iter().map(|(_, values)| [values.len()]).collect();
+        let tensors: Vec<(&str, &[usize], &[f32])> =
+            tensors.iter().zip(&shapes).map(|((name, values), shape)| (*name, &shape[..], *values)).collect();
+        self.shaped_safetensors(file, metadata, &tensors);
+    }
+
+    /// Writes a safetensors file of float32 tensors with these shapes.
+    fn shaped_safetensors(&self, file: &str, metadata: &str, tensors: &[(&str, &[usize], &[f32])]) {
         let (mut entries, mut data) = (Vec::new(), Vec::new());
         if !metadata.is_empty() {
             entries.push(format!("\"__metadata__\":{metadata}"));
         }
-        for (name, values) in tensors {
+        for (name, shape, values) in tensors {
             let start = data.len();
             data.extend(values.iter().flat_map(|x| x.to_le_bytes()));
-            let (count, end) = (values.len(), data.len());
+            let end = data.len();
             entries.push(format!(
-                r#""{name}":{{"dtype":"F32","shape":[{count}],"data_offsets":[{start},{end}]}}"#
+                r#""{name}":{{"dtype":"F32","shape":{shape:?},"data_offsets":[{start},{end}]}}"#
             ));
         }
         let header = format!("{{{}}}", entries.join(","));

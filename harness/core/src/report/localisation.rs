@@ -72,7 +72,8 @@ fn never_reached(culprit: &Culprit, shown: impl Fn(&str) -> String) -> String {
     }
 }
 
-/// A cause, the share of the error that reversing it removes, and the sample size if only a sample was measured.
+/// A cause, the line of the reference that it is about, the share of the error that reversing it removes, and the sample
+/// size if only a sample was measured.
 pub(super) fn cause_text(cause: &Cause) -> String {
     let mut text = cause.text.clone();
     if let Some(place) = &cause.place {

@@ -19,7 +19,7 @@ pub use files::{ReportError, write_reports};
 pub use ladder::ladder;
 pub use localisation::localisation_text;
 pub use mutations::{MutatedRow, mutations_text, score_line};
-pub use pairs::{Known, Pair, pair_failure, pairs_ladder};
+pub use pairs::{Known, Pair, later_causes, pair_failure, pairs_ladder};
 pub use run::{environments, failures, ladders};
 pub use summary::summary_line;
 pub use words::multiple;

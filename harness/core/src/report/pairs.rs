@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::columns::{Columns, first_divergence};
 use super::failure::tensor_rows;
-use super::localisation::cause_rows;
+use super::localisation::{cause_rows, cause_text, fact_text};
 use super::words::headline;
 use crate::gate::Class;
 use crate::record::{Record, Status};
@@ -13,6 +13,8 @@ use crate::text::printable::{clean, paint};
 
 /// How many names of one side a list shows; it counts the rest.
 const SHOWN: usize = 20;
+/// The words that begin a cause.
+const IN_B: &str = "the tensor in B is ";
 
 /// One tensor of A with its counterpart in B.
 #[derive(Debug, Clone)]
@@ -23,6 +25,8 @@ pub struct Pair {
     pub actual: String,
     /// How the counterpart was found.
     pub known: Known,
+    /// Whether the tensors differ although everything that they are computed from agrees. Only a recipe can show that.
+    pub inputs_agree: bool,
 }
 
 /// How a counterpart was found.
@@ -51,7 +55,8 @@ impl Pair {
     }
 }
 
-/// Returns one line per pair with the first divergence marked, then the tensors that only one side has.
+/// Returns one line per pair, then the tensors that only one side has. The first divergence is marked, and so is every
+/// later one whose inputs agree.
 pub fn pairs_ladder(pairs: &[Pair], only_a: &[String], only_b: &[String], colour: bool) -> String {
     let paint = |code: &str, text: &str| paint(colour, code, text);
     let width = pairs.iter().map(|pair| pair.record.checkpoint.len()).max().unwrap_or(0).clamp(10, 48);
@@ -75,6 +80,8 @@ pub fn pairs_ladder(pairs: &[Pair], only_a: &[String], only_b: &[String], colour
         if first_red == Some(position) {
             let green = pairs[..position].last().map(|green| green.record.checkpoint.as_str());
             text.push_str(&paint("31", &first_divergence(green)));
+        } else if pair.inputs_agree {
+            text.push_str(&paint("31", "  <- its inputs agree"));
         }
         text.push('\n');
     }
@@ -100,10 +107,40 @@ pub fn pair_failure(pair: &Pair) -> String {
     let mut row = |label: &str, value: &str| {
         let _ = writeln!(text, "  {label:<9}{}", clean(value));
     };
-    cause_rows(&pair.record.causes, &pair.record.facts, "the tensor in B is ", &mut row);
+    cause_rows(&pair.record.causes, &pair.record.facts, IN_B, &mut row);
     tensor_rows(&pair.record, class, &verdict.detail, &mut row);
     if let Some(other) = pair.other_name() {
         row("name", &other);
+    }
+    text
+}
+
+/// Returns the causes of the divergences after the first: two lines for each that has a cause or a fact.
+///
+/// These are the best cause, or the first fact. A cause at the same line of the reference as an earlier one, and with the
+/// same words, is one mistake that two tensors show, so it refers to the earlier one.
+pub fn later_causes(pairs: &[Pair]) -> String {
+    let mut text = String::new();
+    let red: Vec<&Record> = pairs.iter().filter(|pair| !pair.agrees()).map(|pair| &pair.record).collect();
+    for (index, record) in red.iter().enumerate().skip(1) {
+        let (label, what) = match (record.causes.first(), record.facts.first()) {
+            (Some(cause), _) => {
+                let same = |other: &&&Record| {
+                    let other = other.causes.first().filter(|other| other.place.is_some());
+                    other.is_some_and(|other| (&other.place, &other.text) == (&cause.place, &cause.text))
+                };
+                let what = match red[..index].iter().find(same) {
+                    Some(other) => format!("the same as for `{}`", other.checkpoint),
+                    None => format!("{IN_B}{}", cause_text(cause)),
+                };
+                ("cause", what)
+            }
+            (None, Some(fact)) => ("fact", fact_text(fact)),
+            (None, None) => continue,
+        };
+        let headline = record.verdict.class.map_or("differs", headline);
+        let _ = writeln!(text, "{}: {headline}, but its inputs agree", clean(&record.checkpoint));
+        let _ = writeln!(text, "  {label:<9}{}", clean(&what));
     }
     text
 }

@@ -1,0 +1,90 @@
+//! The search for the causes of differences.
+
+use super::late_bar::LateBar;
+use super::neighbours::Neighbours;
+use super::recipe::RecipeOfA;
+use super::{DiffError, Place, TensorDiff};
+use mlx_parity_core::diagnose::{Budget, Diagnosis, FailingCheckpoint, diagnose};
+use mlx_parity_core::gate::Class;
+use mlx_parity_core::report::Pair;
+
+/// Most differences that are diagnosed. They share one budget, and replays of a recipe take a second or two each.
+pub(super) const MOST: usize = 8;
+
+impl TensorDiff {
+    /// Searches for the causes of the first difference, and of every other whose inputs agree if A has a recipe. Returns
+    /// how many of those were left out, because only the first [`MOST`] are diagnosed.
+    ///
+    /// Without a recipe the inputs of a tensor are unknown. Only the first difference is then known to start from tensors
+    /// that agree.
+    pub(super) fn find_causes(
+        &self,
+        pairs: &mut [Pair],
+        places: &[Place],
+        order: &[usize],
+    ) -> Result<usize, DiffError> {
+        let Some(first) = pairs.iter().position(|pair| !pair.agrees()) else { return Ok(0) };
+        let mut agrees = vec![None; self.a.len()];
+        pairs.iter().zip(places).for_each(|(pair, (at, ..))| agrees[*at] = Some(pair.agrees()));
+        let recipe = RecipeOfA::read(&self.a, &agrees);
+        if let Some(recipe) = &recipe {
+            for (pair, &(at, ..)) in pairs.iter_mut().zip(places) {
+                // A wrong dtype or a missing floor needs no search.
+                let class = pair.record.verdict.class;
+                let is_searched = matches!(class, Some(Class::Shape | Class::Finite | Class::Value));
+                pair.inputs_agree = is_searched && recipe.inputs_agree(at) && !self.casts(at)?;
+            }
+        }
+        let mut wanted: Vec<usize> =
+            (first..pairs.len()).filter(|&place| place == first || pairs[place].inputs_agree).collect();
+        let not_searched = wanted.len().saturating_sub(MOST);
+        wanted.truncate(MOST);
+        let mut bar = LateBar::new("searching for causes", wanted.len());
+        let mut left = Budget::of_a_run().left();
+        for (done, &place) in wanted.iter().enumerate() {
+            bar.at(done);
+            // What a search does not use is left for the next ones.
+            let is_last = done + 1 == wanted.len();
+            let share = if is_last { left } else { left / 2 };
+            let budget = Budget::new(share);
+            let record = &mut pairs[place].record;
+            let found = self.diagnosis(&record.checkpoint, places[place], order, recipe.as_ref(), &budget)?;
+            (record.causes, record.facts, record.recipe) = (found.causes, found.facts, found.recipe);
+            left -= share - budget.left();
+        }
+        Ok(not_searched)
+    }
+
+    fn diagnosis(
+        &self,
+        name: &str,
+        (at, other, _): Place,
+        order: &[usize],
+        recipe: Option<&RecipeOfA<'_>>,
+        budget: &Budget,
+    ) -> Result<Diagnosis, DiffError> {
+        let (expected, actual) = self.tensors(name, (at, other))?;
+        let expected = self.laid_out(name, expected.view())?;
+        // The recipe makes the golden as it is, not what a cast makes of it.
+        let recipe = if self.casts(at)? { None } else { recipe };
+        let layout = self.layout.as_deref().filter(|axes| axes.len() == expected.ndim());
+        Ok(diagnose(&FailingCheckpoint {
+            name: recipe.map_or(name, |recipe| recipe.golden(at)),
+            stage: None,
+            actual: actual.view(),
+            rule: &self.rule(name, &expected)?,
+            expected,
+            known: &Neighbours::new(&self.a, order, at),
+            recipe: recipe.map(|recipe| recipe.stage(at, layout)),
+            budget,
+        }))
+    }
+
+    /// Whether `--cast` changes the tensor of A at `at`.
+    fn casts(&self, at: usize) -> Result<bool, DiffError> {
+        Ok(match self.cast {
+            Some(dtype) => self.a.tensor(at)?.dtype() != dtype,
+            None => false,
+        })
+    }
+}
