@@ -69,7 +69,7 @@ fn ends(ran: &Ran, code: i32, expected: &str, words: &[&str]) {
 }
 
 #[test]
-#[ignore = "takes a minute; `.ci/run` runs it, CONTRIBUTING.md has the command"]
+#[ignore = "slow: `.ci/run` runs it"]
 fn every_fault_is_caught_and_placed() {
     let bench = Bench::of(Some(repository()));
     let json = bench.home.path().join("bench.json");

@@ -116,6 +116,7 @@ fn two_runs_at_once_do_not_disturb_each_other() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn repeated_runs_give_the_same_verdicts() {
     let project = Project::with_port("scaled");
     let trials = || {

@@ -179,6 +179,8 @@ pub(crate) fn test(project: &Project, folder: &Path) -> Result<(String, bool), P
         .env("PYTHONPATH", path)
         .env("PYTHONNOUSERSITE", "1")
         .env("PYTHONDONTWRITEBYTECODE", "1")
+        // OpenBLAS's threads only wait here: the arrays are small, and the Rust tests run at the same time.
+        .env("OPENBLAS_NUM_THREADS", "1")
         .stdin(Stdio::null())
         .output()
         .map_err(|source| PythonError::NoPython { program: "python3".into(), source })?;

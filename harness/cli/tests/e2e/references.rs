@@ -117,6 +117,7 @@ fn an_environment_is_made_from_the_lock_for_the_group_that_a_script_names() {
 
 /// Somebody installed another version into an environment that was made from the lock.
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn an_environment_that_is_not_what_its_lock_says_makes_no_set() {
     let project = project("# parity: environment = \"numpy\"\n");
     runs(&project, &["--yes"], 0, &["1 replaced"]);

@@ -73,6 +73,7 @@ fn check(descr: &str, size: u64, one: &[u8]) {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn large_files_take_no_memory_of_their_own() {
     let _alone = crate::measure_alone();
     let (bytes, most) = most_memory(|| {

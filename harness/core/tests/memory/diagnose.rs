@@ -53,6 +53,7 @@ fn forget_peak() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn a_large_tensor_that_nothing_explains() {
     let _alone = crate::measure_alone();
     let (golden, actual, input, weight) =

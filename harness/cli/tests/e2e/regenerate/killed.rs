@@ -49,6 +49,7 @@ fn kill_once(project: &Project, round: u64, draws: &mut Draws, whole: Duration) 
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn killed_at_many_moments_no_set_is_ever_mixed() {
     let project = Project::new();
     project.prints(1, &["--yes"], 0, &[]);

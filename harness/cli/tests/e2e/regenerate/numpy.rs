@@ -73,6 +73,7 @@ fn without_numbers(text: &str) -> Vec<String> {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn a_changed_script_is_stale_until_it_was_run() {
     let project = Project::new();
     project.prints(&["--check"], 0, &["1 current, 0 not"]);
@@ -117,6 +118,7 @@ fn other_parameters_give_tensors_of_another_shape() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn the_exporters_lint_has_the_last_word() {
     let project = Project::new();
     project.edit(SCRIPT, "x + gated @", "0 * (x + gated @");

@@ -109,7 +109,7 @@ fn whole_blocks_are_judged_as_single_elements_are() {
         let values: Vec<Vec<u8>> = table.values.iter().map(|hex| bytes(hex)).collect();
         for row in &table.rows {
             // Two blocks and a rest, all of the same pair, so that every lane of the vector code has it.
-            for (&(e, a), close) in table.pairs.iter().zip(row.close.bytes()).step_by(29) {
+            for (&(e, a), close) in table.pairs.iter().zip(row.close.bytes()).step_by(83) {
                 let (e, a) = (&values[e], &values[a]);
                 if is_nonfinite(dtype, e) || is_nonfinite(dtype, a) {
                     continue;

@@ -247,7 +247,7 @@ fn plain(dtype: Dtype, view: &TensorView) -> Vec<Plain> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn agrees_with_a_plain_loop(
@@ -296,7 +296,7 @@ fn any_number_of_threads_and_any_layout_come_to_the_same() {
         (Dtype::Int16, Fill::Any),
         (Dtype::Complex64, Fill::Near),
     ] {
-        let shape = [3, 400, 301];
+        let shape = [3, 150, 301];
         let (expected, actual) = fill(dtype, shape.iter().product(), values, 7);
         let shifted: Vec<u8> = [&[0][..], &actual].concat();
         let view = |data| TensorView::new(dtype, &shape, data).unwrap();

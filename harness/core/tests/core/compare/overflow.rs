@@ -160,7 +160,7 @@ fn edge() -> impl Strategy<Value = f64> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// One pair, alone or among thousands that agree, passes exactly if the scaled oracle lets it pass and nothing
     /// overflows.

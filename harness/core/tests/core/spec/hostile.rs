@@ -191,7 +191,7 @@ fn answers(source: &str) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(500))]
+    #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
     fn any_text_gets_an_answer(source in any::<String>()) {
