@@ -113,6 +113,13 @@ pub(crate) fn layer_norm(x: &Array, eps: f32) -> Changed {
     fast::layer_norm(wide(x)?, None, None, eps)?.as_dtype(x.dtype())
 }
 
+/// Layer norm by the standard deviation of a sample, which divides by one less than the count.
+pub(crate) fn sample_layer_norm(x: &Array, eps: f32) -> Changed {
+    let x32 = wide(x)?;
+    let spread = x32.var_axis(-1, true, 1)?.add(Array::from_f32(eps))?.sqrt()?;
+    x32.subtract(x32.mean_axis(-1, true)?)?.divide(spread)?.as_dtype(x.dtype())
+}
+
 /// Layer norm that forgets to subtract the mean.
 pub(crate) fn mean_kept(x: &Array) -> Changed {
     let x32 = wide(x)?;

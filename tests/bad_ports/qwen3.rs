@@ -17,6 +17,13 @@ pub(crate) fn ports(suite: Suite) -> Suite {
         // The value of Llama.
         .port("qwen3::decoder/rope_theta", |run| with(run, |config| config.rope_theta = 1e4, |_| {}))
         .port("qwen3::decoder/eps", |run| with(run, |config| config.rms_norm_eps = 1e-5, |_| {}))
+        // A tenth of the right eps, in one norm of each layer.
+        .port("qwen3::decoder/eps_1e_7", |run| {
+            let fault = |model: &mut Qwen3| {
+                model.model.layers.iter_mut().for_each(|layer| layer.post_attention_layernorm.eps = 1e-7);
+            };
+            with(run, |_| {}, fault)
+        })
         .port("qwen3::decoder/q_and_k_norm_swapped", |run| {
             let fault = |model: &mut Qwen3| {
                 for layer in &mut model.model.layers {

@@ -54,6 +54,8 @@ fn a_suite_that_is_interrupted_leaves_a_readable_run_too() {
     let mut suite = hanging(&project, &[]);
     // A terminal sends the signal to the whole process group.
     signal("-INT", &format!("-{}", suite.id()));
+    // `nohup` and `&` in a script make children ignore the signal. Then this fails after 30 s.
+    until(|| !is_alive(&suite.id().to_string()));
     assert_eq!(suite.wait().unwrap().signal(), Some(2));
     until(|| !is_alive(&project.workers()[0]));
     project.report(&[]).prints(&["ok        gated", "pending   out"]);

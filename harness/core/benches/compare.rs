@@ -14,7 +14,7 @@ use std::time::Instant;
 use bytemuck::{Pod, Zeroable};
 use half::{bf16, f16};
 use mlx_parity_core::compare::compare_on;
-use mlx_parity_core::gate::{Gate, Rule};
+use mlx_parity_core::gate::{Floor, Gate, Rule};
 use mlx_parity_core::tensor::{Dtype, TensorView};
 use pulp::{Arch, Simd, WithSimd};
 
@@ -47,6 +47,9 @@ fn main() {
         let compared = median((0..TURNS[1]).map(turn).collect());
         let (size, speed) = (SIZES[0] / MIB, speed(SIZES[0], compared));
         println!("{name:4} 2 x {size:4} MiB: compare {speed:5.1} GB/s ({:7.1} ms)", compared * 1e3);
+    }
+    for (name, dtype) in [("f32", Dtype::Float32), ("bf16", Dtype::Bfloat16)] {
+        second_pass(threads, name, dtype);
     }
     let mut ratios = Vec::new();
     for (name, dtype, rtol) in
@@ -85,9 +88,38 @@ fn main() {
     println!("of read speed: {}", ratios.join(", "));
 }
 
+/// Prints the time of a noise gate with an error below its floor, and with an error above it, which is searched for a
+/// systematic part in a second pass.
+fn second_pass(threads: NonZeroUsize, name: &str, dtype: Dtype) {
+    for size in [MIB / 16, 4 * MIB, SIZES[0]] {
+        let (expected, actual) = pair(dtype, size);
+        let (expected, actual) = (rows(dtype, 1024, &expected), rows(dtype, 1024, &actual));
+        let floor = dtype.epsilon().unwrap_or(0.0);
+        let [one, two] = [4.0 * floor, 0.2 * floor].map(|rms| {
+            let gate = Some(Gate::Noise { k: 8.0 });
+            let rule = Rule { gate, floor: Some(Floor { max: 10.0 * floor, rms }), ..Rule::default() };
+            let compared = || compare_on(threads, &expected, &actual, &rule);
+            let difference = compared().metrics.and_then(|metrics| metrics.difference);
+            let searched = difference.is_some_and(|difference| difference.systematic.is_some());
+            assert_eq!(searched, rms < floor, "an error above the floor is searched");
+            median((0..TURNS[0]).map(|_| seconds(|| _ = black_box(compared()))).collect())
+        });
+        println!(
+            "{name:4} 2 x {:6} KiB: one pass {:.3} ms, with a search for systematic errors {:.3} ms",
+            size / 1024,
+            one * 1e3,
+            two * 1e3
+        );
+    }
+}
+
 fn view(dtype: Dtype, lines: &[Line]) -> TensorView<'_> {
+    rows(dtype, 1, lines)
+}
+
+fn rows(dtype: Dtype, channels: usize, lines: &[Line]) -> TensorView<'_> {
     let bytes: &[u8] = bytemuck::cast_slice(lines);
-    match TensorView::new(dtype, &[bytes.len() / dtype.size()], bytes) {
+    match TensorView::new(dtype, &[bytes.len() / dtype.size() / channels, channels], bytes) {
         Ok(view) => view,
         Err(error) => unreachable!("a size is a whole number of elements: {error}"),
     }

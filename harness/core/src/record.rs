@@ -199,6 +199,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+    use crate::compare::{Systematic, SystematicKind};
     use crate::diagnose::{CauseKind, FactKind, Residual};
     use crate::gate::Rule;
 
@@ -214,7 +215,11 @@ mod tests {
             floor: Some(Floor { max: 2.4e-7, rms: 1.1e-7 }),
             ..Rule::default()
         };
-        let comparison = Comparison::of(&expected, &actual, &rule);
+        let mut comparison = Comparison::of(&expected, &actual, &rule);
+        // Four elements are too few for a fit.
+        let (kind, value) = (SystematicKind::Factor, -0.015_625);
+        let systematic = Systematic { kind, value, share: 0.75, times_floor: 3.5, z: 7.0, clear: false };
+        comparison.metrics.as_mut().unwrap().difference.as_mut().unwrap().systematic = Some(systematic);
         Record {
             sequence: 4,
             level: 1,

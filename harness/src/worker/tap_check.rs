@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 
-use mlx_rs::Array;
+use mlx_rs::{Array, Device, DeviceType};
 
 use super::array::{ArrayError, from_host};
 use super::golden_view::in_port_layout;
@@ -24,6 +24,9 @@ use mlx_parity_core::text::error_chain;
 
 /// Number of failures that one run diagnoses. The first failures matter most.
 const MOST_DIAGNOSES: usize = 3;
+
+/// Whether a systematic error below the gate fails on a CPU.
+const JUDGE_SYSTEMATIC: bool = true;
 
 /// The result of checking one hit of a tap.
 pub(super) struct Checked {
@@ -93,6 +96,8 @@ pub(super) struct TapCheck {
     budget: Budget,
     /// Goldens that the port continued with so far.
     tapped: BTreeSet<String>,
+    /// Whether a systematic error below the gate fails: on a CPU, where right ports were counted.
+    judge_systematic: bool,
     /// The recipe of the fixture set, read when the first failure is diagnosed.
     recipe: OnceCell<Option<Recipe>>,
 }
@@ -107,7 +112,22 @@ impl TapCheck {
         let budget = Budget::of_a_run();
         let level = job.level;
         let (tapped, recipe) = (BTreeSet::new(), OnceCell::new());
-        Self { spec, fixtures, level, dims, compared_with, kept, inject, diagnoses, budget, tapped, recipe }
+        let device = Device::try_default().and_then(|device| device.get_type());
+        let judge_systematic = JUDGE_SYSTEMATIC && matches!(device, Ok(DeviceType::Cpu));
+        Self {
+            judge_systematic,
+            spec,
+            fixtures,
+            level,
+            dims,
+            compared_with,
+            kept,
+            inject,
+            diagnoses,
+            budget,
+            tapped,
+            recipe,
+        }
     }
 
     /// Returns the recipe of the fixture set. A recipe that cannot be read costs the diagnosis its help, nothing else.
@@ -320,6 +340,7 @@ impl TapCheck {
             Err(error) => return Checked::failed(error.class(), error_chain(&error)),
         };
         rule.floor = golden.floor;
+        rule.judge_systematic = self.judge_systematic;
         let cast;
         let mut expected = match in_port_layout(golden.tensor.view(), checkpoint) {
             Ok(expected) => expected,
@@ -338,7 +359,9 @@ impl TapCheck {
         }
         let checked = Checked::of(&expected, actual, &rule);
         let diagnosis = match checked.outcome.class {
-            Some(Class::Shape | Class::Finite | Class::Value) if self.diagnoses > 0 && checkpoint.gated => {
+            Some(Class::Shape | Class::Finite | Class::Value | Class::Systematic)
+                if self.diagnoses > 0 && checkpoint.gated =>
+            {
                 self.diagnoses -= 1;
                 let recipe = self.recipe().map(|recipe| StageRecipe {
                     recipe,

@@ -2,8 +2,8 @@
 
 use mlx_parity::Suite;
 use mlx_rs::fast::{ScaledDotProductAttentionMask, scaled_dot_product_attention};
-use mlx_rs::ops::concatenate;
 use mlx_rs::ops::indexing::TryIndexOp;
+use mlx_rs::ops::{concatenate, tanh};
 use mlx_rs::{Array, nn};
 
 use super::right::predict;
@@ -118,6 +118,8 @@ const IN_BFLOAT16: &[TapFault] = &[
     }),
     // The velocity from image to noise; the scheduler expects noise to image.
     ("velocity_sign", "proj_out", &[], |x, _| x.negative()),
+    // As other models of this kind do.
+    ("tanh_on_gate", "transformer_blocks.0.norm1.gate_msa", &[], |x, _| tanh(x)),
     // Some models add one to their gates.
     ("gate_from_one", "single_transformer_blocks.0.norm.gate", &[], |x, _| plus(x, 1.0)),
     ("not_divided", "transformer_blocks.0.norm2", &["transformer_blocks.0.residual"], |_, from| {

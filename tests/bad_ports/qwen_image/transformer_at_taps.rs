@@ -9,7 +9,7 @@ use super::transformer::with;
 use crate::at_tap::{TapFault, add_faults};
 use crate::change::{
     Pairs, blurred, conjugated, contiguous, each, garbage, mean_kept, modulated, parts, plus,
-    real_and_imaginary, regrouped, times, turned, with_entry,
+    real_and_imaginary, regrouped, sample_layer_norm, times, turned, with_entry,
 };
 
 pub(crate) fn ports(suite: Suite) -> Suite {
@@ -116,6 +116,10 @@ const IN_BFLOAT16: &[TapFault] = &[
     }),
     ("attention_doubled", "blocks.0.attn.img.to_out", &[], |x, _| times(x, 2.0)),
     ("mean_kept", "blocks.0.img.norm1", &["img_in"], |_, from| mean_kept(&from[0])),
+    // The default of PyTorch's `std`.
+    ("ddof_1", "blocks.0.img.norm1", &["img_in"], |_, from| sample_layer_norm(&from[0], 1e-6)),
+    // As other models of this kind do.
+    ("tanh_on_gate", "blocks.0.img.mod1.gate", &[], |x, _| ops::tanh(x)),
     // Some samplers clamp predictions.
     ("clamped", "proj_out", &[], |x, _| ops::clip(x, (-0.5f32, 0.5f32))?.as_dtype(x.dtype())),
     (

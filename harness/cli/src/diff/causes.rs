@@ -8,15 +8,15 @@ use mlx_parity_core::diagnose::{Budget, Diagnosis, FailingCheckpoint, diagnose};
 use mlx_parity_core::gate::Class;
 use mlx_parity_core::report::Pair;
 
-/// Most differences that are diagnosed. They share one budget, and replays of a recipe take a second or two each.
+/// The most differences that are diagnosed. They share one budget, and each replay of a recipe takes a second or two.
 pub(super) const MOST: usize = 8;
 
 impl TensorDiff {
-    /// Searches for the causes of the first difference, and of every other whose inputs agree if A has a recipe. Returns
-    /// how many of those were left out, because only the first [`MOST`] are diagnosed.
+    /// Searches for the causes of the first difference and, if A has a recipe, of every later difference whose inputs agree.
+    /// At most [`MOST`] differences are diagnosed. Returns how many more there are.
     ///
-    /// Without a recipe the inputs of a tensor are unknown. Only the first difference is then known to start from tensors
-    /// that agree.
+    /// Without a recipe, the inputs of a tensor are unknown. In this case only the first difference certainly starts from
+    /// tensors that agree.
     pub(super) fn find_causes(
         &self,
         pairs: &mut [Pair],
@@ -43,7 +43,7 @@ impl TensorDiff {
         let mut left = Budget::of_a_run().left();
         for (done, &place) in wanted.iter().enumerate() {
             bar.at(done);
-            // What a search does not use is left for the next ones.
+            // The next searches share what this search leaves of the budget.
             let is_last = done + 1 == wanted.len();
             let share = if is_last { left } else { left / 2 };
             let budget = Budget::new(share);
@@ -65,7 +65,7 @@ impl TensorDiff {
     ) -> Result<Diagnosis, DiffError> {
         let (expected, actual) = self.tensors(name, (at, other))?;
         let expected = self.laid_out(name, expected.view())?;
-        // The recipe makes the golden as it is, not what a cast makes of it.
+        // The recipe computes the golden before the cast, so it cannot explain a tensor that is cast.
         let recipe = if self.casts(at)? { None } else { recipe };
         let layout = self.layout.as_deref().filter(|axes| axes.len() == expected.ndim());
         Ok(diagnose(&FailingCheckpoint {

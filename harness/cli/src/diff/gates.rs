@@ -44,8 +44,8 @@ impl Gates {
         Ok(Self::Noise { k: arguments.times.unwrap_or(bounds::NOISE), floors, places })
     }
 
-    /// Returns the rule for the tensor `name` of A. `golden` is that tensor as it is compared, and `lay_out` brings a tensor
-    /// in the layout of A into the layout of `golden`.
+    /// Returns the rule for the tensor `name` of A. `golden` is this tensor as it is compared. `lay_out` converts a tensor from
+    /// the layout of A to the layout of `golden`.
     pub(super) fn rule(
         &self,
         name: &str,

@@ -1,10 +1,10 @@
-//! A progress bar for work that is usually over before anybody looks.
+//! A progress bar that appears only if the work is slow.
 
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 
-/// A bar that appears after a second, and disappears with this value.
+/// A bar that appears after a second, and disappears when this value is dropped.
 pub(super) struct LateBar {
     message: &'static str,
     length: usize,

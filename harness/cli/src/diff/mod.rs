@@ -1,4 +1,5 @@
-//! The command `diff`: compares any two files or folders of tensors as checkpoints are compared. Needs no spec and no MLX.
+//! The command `diff`: compares any two files or folders of tensors in the way that the suite compares checkpoints. It needs
+//! no spec and no MLX.
 
 mod causes;
 mod gates;
@@ -209,12 +210,13 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
     if let Some(path) = &arguments.json {
         write_json(path, &pairs)?;
     }
-    // Without a single pair nothing is proven, whatever may be ignored.
+    // Without a single pair nothing is proven, even with `--ignore-extra`.
     let whole = arguments.ignore_extra || only_a.is_empty() && only_b.is_empty();
     Ok(if differ == 0 && whole && !pairs.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// A tensor of A and its counterpart, as places among the names of each side, and how the counterpart was found.
+/// A tensor of A, its counterpart in B, and how the counterpart was found. A tensor is given by its position in its side's list
+/// of names.
 type Place = (usize, usize, Known);
 
 /// Two sides, and how to compare them.
@@ -285,7 +287,7 @@ impl TensorDiff {
         })
     }
 
-    /// Returns the two tensors of a pair after the cast, that of A in its own layout.
+    /// Returns the two tensors of a pair after the cast. The tensor of A is in its own layout.
     fn tensors(&self, name: &str, (at, other): (usize, usize)) -> Result<(Tensor, Tensor), DiffError> {
         let (expected, actual) = (self.a.tensor(at)?, self.b.tensor(other)?);
         Ok((self.as_dtype(name, "A", expected)?, self.as_dtype(name, "B", actual)?))

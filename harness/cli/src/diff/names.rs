@@ -10,9 +10,9 @@ use mlx_parity_core::weights::renamed;
 /// Rules that rename tensors of A to their names in B.
 #[derive(Debug, Default)]
 pub(super) struct Rules {
-    /// As in a spec's `weights.rename`: every run of whole segments that a rule names is replaced.
+    /// Rules as in a spec's `weights.rename`: each replaces a sequence of whole segments wherever it occurs in a name.
     parts: BTreeMap<String, String>,
-    /// `^OLD$`: the whole name.
+    /// Rules `^OLD$=NEW`: each replaces a whole name.
     whole: BTreeMap<String, String>,
 }
 
@@ -40,7 +40,7 @@ impl Rules {
     }
 }
 
-/// Pairs of names and names without a counterpart, as places among the names of each side.
+/// Pairs of names, and names without a counterpart. A name is given by its position in the list of its side.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Matched {
     /// In the order of A.
@@ -59,8 +59,8 @@ pub(super) enum SideName {
     B,
 }
 
-/// Matches names: equal names first, then names that the rules make equal, then names that are each other's nearest among
-/// tensors of the same shape with the same numbers in their names. Without `near`, that last step is left out.
+/// Matches names in three steps: equal names, then names that the rules make equal, then names that are most similar to each
+/// other. The last step only pairs tensors of the same shape with the same numbers in their names, and needs `near`.
 pub(super) fn matched(
     a: &[&str],
     b: &[&str],
@@ -104,7 +104,7 @@ type Named = (usize, String);
 /// The numbers in a name, and the shape.
 type Alike = (Vec<String>, Vec<usize>);
 
-/// Returns the pairs whose names are each other's nearest.
+/// Returns the pairs of names that are most similar to each other.
 fn nearest_pairs(
     (a, left_a): Names<'_>,
     (b, left_b): Names<'_>,
@@ -115,7 +115,7 @@ fn nearest_pairs(
         return Ok(Vec::new());
     }
     let count = |name: &str| numbers(name).map(str::to_owned).collect::<Vec<String>>();
-    // Only names that could be a pair are compared with each other, which also keeps long lists quick.
+    // Only names that could be a pair are compared with each other. This also saves time with long lists.
     let mut groups: HashMap<Alike, [Vec<Named>; 2]> = HashMap::new();
     for &at in left_a {
         let name = rules.apply(a[at]);
@@ -146,7 +146,7 @@ mod tests {
         Rules::parse(&rules.iter().map(|rule| (*rule).to_owned()).collect::<Vec<_>>())
     }
 
-    /// Expects these pairs, as `a=b`, or as `a~b` where only the names are near; all shapes are equal.
+    /// Expects these pairs: `a=b`, or `a~b` if the names are only similar. All shapes are equal.
     #[track_caller]
     fn check(a: &[&str], b: &[&str], with: &[&str], expected: &[&str]) {
         let mut shapes = |_: SideName, _: usize| Ok(vec![2]);

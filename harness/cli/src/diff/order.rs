@@ -8,7 +8,7 @@ use super::DiffError;
 use super::side::DiffSide;
 use mlx_parity_core::files::regular::{TEXT, read_text};
 
-/// Returns the places of A's names in their order, and a description of where the order comes from.
+/// Returns the positions of A's names in the order of comparison, and a description of where the order comes from.
 pub(super) fn ordered(side: &DiffSide, file: Option<&Path>) -> Result<(Vec<usize>, String), DiffError> {
     if let Some(path) = file {
         let text =
@@ -32,7 +32,7 @@ pub(super) fn ordered(side: &DiffSide, file: Option<&Path>) -> Result<(Vec<usize
     Ok((places, "by name, with numbers by value; `--order` sets another".to_owned()))
 }
 
-/// Returns the places of the names in the list, in its order, then the others by name.
+/// Returns the positions of the names in the list, in its order, then the other positions, sorted by name.
 fn by_list(side: &DiffSide, list: Vec<String>, path: &Path) -> Result<Vec<usize>, DiffError> {
     let rank: HashMap<&str, usize> = list.iter().enumerate().map(|(at, name)| (name.as_str(), at)).collect();
     let names: Vec<&str> = side.names().collect();

@@ -8,7 +8,7 @@ use mlx_parity_core::golden::FixtureSet;
 use mlx_parity_core::recipe::{Node, Op, Operand, Recipe};
 use mlx_parity_core::text::error_chain;
 
-/// The recipe of A, and where B agrees with it. A tensor of A is given by its place in the manifest's sequence.
+/// The recipe of A, and where B agrees with it. A tensor of A is given by its position in the manifest's sequence.
 pub(super) struct RecipeOfA<'s> {
     fixtures: &'s FixtureSet,
     recipe: Recipe,
@@ -21,8 +21,8 @@ pub(super) struct RecipeOfA<'s> {
 }
 
 impl<'s> RecipeOfA<'s> {
-    /// Reads the recipe of A, if A is a fixture set that has one. A recipe that cannot be read costs the search for causes
-    /// its help, and nothing else.
+    /// Reads the recipe of A, if A is a fixture set that has one. If the recipe cannot be read, prints why, and the search for
+    /// causes works without it.
     pub(super) fn read(a: &'s DiffSide, agrees: &'s [Option<bool>]) -> Option<Self> {
         let fixtures = a.fixture_set()?;
         match fixtures.recipe() {
@@ -59,10 +59,11 @@ impl<'s> RecipeOfA<'s> {
         self.goldens[at]
     }
 
-    /// Whether a differing golden is computed from sound values only, so that its error arises in its own stage.
+    /// Whether a differing golden is computed only from values that are sound (see `sound`), so that the error arises in the
+    /// golden's own stage.
     ///
-    /// If two goldens of one node differ, the first in sequence has the error and the other repeats it. An unknown operation
-    /// does not show what it is computed from.
+    /// If two goldens of one node differ, the first in sequence has the error and the other repeats it. The answer is no for an
+    /// unknown operation, because its inputs are not known.
     pub(super) fn inputs_agree(&self, at: usize) -> bool {
         let Some(&node) = self.recipe.goldens.get(self.goldens[at]) else { return false };
         let made_by = &self.recipe.nodes[node];
@@ -72,7 +73,7 @@ impl<'s> RecipeOfA<'s> {
     }
 
     /// How the reference made a golden. The replay starts at earlier goldens that agree, because B continued from them.
-    /// `layout` is the order in which B has the axes.
+    /// `layout` is the order of the axes in B.
     pub(super) fn stage<'r>(&'r self, at: usize, layout: Option<&'r [usize]>) -> StageRecipe<'r> {
         let before = self.goldens.iter().zip(self.agrees).take(at);
         let agreeing = before.filter(|(_, agrees)| **agrees == Some(true));
@@ -81,7 +82,8 @@ impl<'s> RecipeOfA<'s> {
     }
 }
 
-/// Returns per node whether its value is sound: nothing in B contradicts that B computed it as the reference did.
+/// Returns per node whether its value is sound. A value is sound if nothing in B shows that B computed it differently from the
+/// reference.
 ///
 /// - A node with goldens that B has is sound if all of these agree.
 /// - Any other node is sound if its operation is known and all its operands are sound: it can be replayed from tensors that
@@ -120,7 +122,7 @@ mod tests {
         ["mul", [3, 5], {}]],
         "goldens": {"exp": 1, "square": 2, "neg": 3, "out": 4, "same": 4, "side": 6}}"#;
 
-    /// Expects these nodes to be sound if these nodes agree and those differ.
+    /// Expects the nodes `expected` to be sound if the nodes `agree` agree and the nodes `differ` differ.
     #[track_caller]
     fn check(agree: &[usize], differ: &[usize], expected: &[usize]) {
         let recipe = Recipe::parse(RECIPE.as_bytes()).unwrap();
@@ -135,11 +137,11 @@ mod tests {
     fn a_value_is_sound_if_it_agrees_or_can_be_replayed_from_sound_ones() {
         check(&[], &[], &[0, 1, 2, 3, 4]);
         check(&[1, 2, 3, 4], &[], &[0, 1, 2, 3, 4]);
-        // What follows from a difference is not sound, unless it agrees after all.
+        // A value that is computed from a difference is not sound, unless it agrees all the same.
         check(&[], &[1], &[0, 3]);
         check(&[2], &[1], &[0, 2, 3, 4]);
         check(&[1, 3], &[2], &[0, 1, 3]);
-        // An unknown value is sound only behind a tensor that agrees.
+        // A tensor that is computed from an unknown value is sound only if it agrees.
         check(&[6], &[], &[0, 1, 2, 3, 4, 6]);
     }
 }

@@ -26,7 +26,7 @@ enum SideKind {
 }
 
 struct SideEntry {
-    /// Name that is shown and paired. Characters that could drive a terminal, or start another line, are escapes.
+    /// Name that is shown and paired. Characters that could control a terminal or start another line are escaped.
     name: String,
     source: EntrySource,
     floor: Option<Floor>,
@@ -44,8 +44,8 @@ enum EntrySource {
 impl DiffSide {
     /// Opens a file, a folder with tensor files at any depth, or the goldens of a fixture set.
     ///
-    /// A tensor has its name in the file. In a folder, the path of the file comes first, without its extension and with
-    /// dots between its parts; for an npy file that is the whole name.
+    /// A tensor has the name that it has in its file. In a folder, the path of the file comes first, without the extension and
+    /// with dots between its parts. For an npy file, this path is the whole name.
     pub(super) fn open(path: &Path) -> Result<Self, DiffError> {
         let made = if path.join(MANIFEST).is_file() {
             Self::set(path)?
@@ -121,7 +121,7 @@ impl DiffSide {
         self.entries.len()
     }
 
-    /// Returns the tensor at that place among the names.
+    /// Returns the tensor at this position in the list of names.
     pub(super) fn tensor(&self, at: usize) -> Result<Tensor, DiffError> {
         let entry = &self.entries[at];
         match (&entry.source, &self.kind) {

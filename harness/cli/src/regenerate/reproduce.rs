@@ -105,9 +105,9 @@ fn golden_mismatch(
             gate: Some(Gate::Noise { k: FLOOR_MULTIPLE }),
             floor: Some(floor),
             nan_equal: true,
-            range: None,
+            ..Rule::default()
         },
-        None => Rule { gate: Some(gate.unwrap_or(exact)), floor: None, nan_equal: true, range: None },
+        None => Rule { gate: Some(gate.unwrap_or(exact)), nan_equal: true, ..Rule::default() },
     };
     let Comparison { class, detail, metrics } = compare(&expected.view(), &actual.view(), &rule);
     match class {

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::element::Element;
 use super::pair_tally::{ElementRule, PairTally, SideTally};
 use super::sum::Moments;
+use super::systematic::Systematic;
 use super::totals::{Totals, stride};
 use super::{FIRST, REL_GUARD};
 use crate::number::{self, ElementValue};
@@ -117,6 +118,9 @@ pub struct Difference {
     pub used: Option<f64>,
     /// The error in multiples of the floor; absent without a floor.
     pub times_floor: Option<TimesFloor>,
+    /// The systematic part of an error of at least one floor, inside a noise gate; absent otherwise.
+    #[serde(default)]
+    pub systematic: Option<Systematic>,
     /// The worst elements, worst first: by distance divided by bound under a tolerance, else by distance. Non-finite
     /// elements that disagree come before all others.
     pub worst: Vec<Worst>,
@@ -203,7 +207,7 @@ fn elements<T: Element>(view: &TensorView, start: usize, count: usize) -> Vec<T>
 }
 
 impl Difference {
-    /// Everything except the gate's part: `mismatched`, `used` and `times_floor` are absent. It takes the sample.
+    /// Everything except the gate's part: `mismatched`, `used`, `times_floor` and `systematic` are absent. It takes the sample.
     pub(super) fn new<T: Element>(
         expected: &TensorView,
         actual: &TensorView,
@@ -248,6 +252,7 @@ impl Difference {
             },
             used: None,
             times_floor: None,
+            systematic: None,
             worst: worst::<T>(expected, actual, tally, judge),
             quantiles: Quantiles::new(sample, stride(expected.len())),
         }

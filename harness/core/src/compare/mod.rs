@@ -1,7 +1,8 @@
 //! Comparing two tensors: measurements, and a verdict under a rule.
 //!
 //! [`compare`] reads both tensors once, on all cores. Whole blocks of finite numbers go through vector code; everything
-//! else is compared element by element. Results do not depend on the number of threads.
+//! else is compared element by element. If the error is inside a noise gate and above the floor, a second pass over at most
+//! a million elements looks for a systematic error. Results do not depend on the number of threads.
 
 mod block_spread;
 mod bound;
@@ -18,6 +19,7 @@ mod pair_tally;
 mod scan;
 mod spans;
 mod sum;
+mod systematic;
 mod thresholds;
 mod tier;
 mod tolerance;
@@ -30,6 +32,7 @@ use std::sync::LazyLock;
 
 pub use comparison::Comparison;
 pub use metrics::{Difference, Metrics, Quantiles, Stats, TimesFloor, Worst};
+pub use systematic::{Systematic, SystematicKind};
 
 use crate::gate::Rule;
 use crate::tensor::{Dtype, TensorView};
@@ -45,7 +48,7 @@ const FIRST: usize = 10;
 
 /// Returns the measurements and whether `actual` agrees with `expected` under `rule`.
 ///
-/// The checks run in the order shape, dtype, finite, untestable, value, range. The first that does not hold gives the
+/// The checks run in the order shape, dtype, finite, untestable, value, systematic, range. The first that does not hold gives the
 /// class.
 ///
 /// - *finite*: an element that is NaN or infinite on one side must be the same on the other. The same infinity is the
@@ -56,6 +59,8 @@ const FIRST: usize = 10;
 /// - *untestable* and *value*, by noise: see [`Gate::Noise`](crate::gate::Gate::Noise). `rms` and `absmax` cover pairs
 ///   whose golden is finite and below 1e30. A golden element at or above that is a fill value with a bound of its own,
 ///   `k * eps * |expected|`. `floor.rms > 0.1 * rms(expected)` is untestable. For integers `eps` is 0.
+/// - *systematic*: the error is inside a noise gate, but most of it is a factor or an offset; see [`Systematic::clear`].
+///   It fails only with `rule.judge_systematic`.
 /// - *range*: every element of the actual is in `rule.range`, which NaN never is.
 ///
 /// Two checks come before all of these: a noise gate without a floor is *missing*, and a floor that is not a pair of

@@ -192,7 +192,8 @@ impl Totals {
 }
 
 /// Whether a pair is part of sums: both are finite and the golden is not a fill value.
-fn counted<T: Element>(e: T, a: T) -> bool {
+#[inline]
+pub(super) fn counted<T: Element>(e: T, a: T) -> bool {
     e.finiteness() == Finiteness::Finite && a.finiteness() == Finiteness::Finite && e.magnitude() < HUGE
 }
 

@@ -9,6 +9,7 @@ use super::comparison::Comparison;
 use super::element::{Bool, Element};
 use super::metrics::{Difference, Metrics, Stats, TimesFloor, over, rms};
 use super::pair_tally::{ElementRule, SideTally};
+use super::systematic::{SEARCHED, Systematic};
 use super::tier::BlockElement;
 use super::totals::{Totals, count_above, measure, measure_side};
 use super::{HUGE, all_cores};
@@ -137,6 +138,10 @@ fn values<T: BlockElement>(
                 };
                 difference.mismatched = Some(above + tally.huge_outside + tally.nonfinite);
                 difference.used = Some(noise.used(k));
+                // Fitting takes a second pass, so it happens only when a systematic part could be clear.
+                if noise.held(k) && noise.times.rms >= SEARCHED && epsilon > 0.0 {
+                    difference.systematic = Systematic::find::<T>(expected, actual, noise.rms_unit);
+                }
             }
         }
         None => {}
@@ -146,6 +151,7 @@ fn values<T: BlockElement>(
 
     let fault = finite_fault(&difference)
         .or_else(|| value_fault(rule, &totals, &difference, noise))
+        .or_else(|| systematic_fault(rule, &difference))
         .or_else(|| range_fault(rule, &tally.actual).map(|detail| (Class::Range, detail)));
     let words = agreement(rule, &difference);
     let [expected_side, actual_side] = totals.ordered.sides();
@@ -286,6 +292,11 @@ fn value_fault(
     }
 }
 
+fn systematic_fault(rule: &Rule, difference: &Difference) -> Option<(Class, String)> {
+    let clear = difference.systematic.filter(|found| rule.judge_systematic && found.clear)?;
+    Some((Class::Systematic, format!("inside the gate, but {}", clear.text())))
+}
+
 fn worst_words(difference: &Difference) -> String {
     difference.worst.first().map_or_else(String::new, |worst| {
         let times = worst.used.map_or_else(String::new, |used| format!(" ({}x the bound)", Short(used)));
@@ -362,7 +373,12 @@ fn agreement(rule: &Rule, difference: &Difference) -> String {
     let used = Short(difference.used.unwrap_or(0.0));
     match (&rule.gate, difference.times_floor) {
         (Some(Gate::Noise { k }), Some(TimesFloor { rms, max })) => {
-            format!("rms error {}x the floor, largest {}x, {k}x allowed", Short(rms), Short(max))
+            let mut text =
+                format!("rms error {}x the floor, largest {}x, {k}x allowed", Short(rms), Short(max));
+            if let Some(clear) = difference.systematic.filter(|found| !rule.judge_systematic && found.clear) {
+                text += &format!("; not judged: {}", clear.text());
+            }
+            text
         }
         (Some(_), _) => format!("used {used} of the tolerance"),
         (None, _) => "shape, dtype and finiteness agree".to_owned(),

@@ -25,6 +25,8 @@ pub enum RecipeUse {
     None,
     /// The recipe gives the golden, and changes of it were tried.
     Replayed,
+    /// The recipe gives a part of the golden, and changes of it were tried. The whole is too large.
+    Part,
     /// The recipe has an operation that cannot be replayed.
     Unknown,
     /// The recipe does not give the golden, so it was not used.

@@ -26,3 +26,14 @@ pub struct FailingCheckpoint<'a> {
     /// How many elements the search may read.
     pub budget: &'a Budget,
 }
+
+impl<'a> FailingCheckpoint<'a> {
+    /// The same checkpoint with other tensors, without its recipe.
+    pub(super) fn with<'s>(&self, expected: TensorView<'s>, actual: TensorView<'s>) -> FailingCheckpoint<'s>
+    where
+        'a: 's,
+    {
+        let Self { name, stage, rule, known, budget, .. } = *self;
+        FailingCheckpoint { name, stage, expected, actual, rule, known, recipe: None, budget }
+    }
+}

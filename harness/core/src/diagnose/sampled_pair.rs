@@ -57,6 +57,20 @@ impl<'a> SampledPair<'a> {
         (self.positions.len() < self.actual.len()).then_some(self.positions.len() as u64)
     }
 
+    /// The index along an axis of the sampled element with the largest error. An element that is not finite on one side
+    /// counts as the largest.
+    pub(super) fn worst_index(&self, axis: usize) -> usize {
+        let error = |index: &usize| match self.e.get(*index).map(|e| (self.a[*index] - e).abs()) {
+            Some(error) if error.is_nan() => f64::INFINITY,
+            Some(error) => error,
+            None => 0.0,
+        };
+        let worst = (0..self.positions.len()).max_by(|a, b| error(a).total_cmp(&error(b)));
+        let after: usize = self.shape().iter().skip(axis + 1).product();
+        let length = self.shape().get(axis).copied().unwrap_or(1);
+        worst.map_or(0, |worst| self.positions[worst] / after.max(1) % length.max(1))
+    }
+
     /// Whether golden and actual have the same shape, so that equal positions are the same element.
     pub(super) fn same_shape(&self) -> bool {
         self.alike && self.expected.shape() == self.actual.shape()

@@ -19,7 +19,15 @@ pub struct StageRecipe<'a> {
     pub layout: Option<&'a [usize]>,
 }
 
-impl StageRecipe<'_> {
+impl<'a> StageRecipe<'a> {
+    /// The same for another recipe.
+    pub(super) fn with<'s>(&self, recipe: &'s Recipe) -> StageRecipe<'s>
+    where
+        'a: 's,
+    {
+        StageRecipe { recipe, tapped: self.tapped.clone(), ..*self }
+    }
+
     /// The node that makes a golden.
     pub(super) fn target(&self, golden: &str) -> Option<usize> {
         self.recipe.goldens.get(golden).copied()

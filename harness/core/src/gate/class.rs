@@ -35,6 +35,8 @@ pub enum Class {
     Untestable,
     /// Values are outside the gate.
     Value,
+    /// Values are inside the gate, but their error is a factor or an offset, which rounding does not give.
+    Systematic,
     /// Values are outside the declared range.
     Range,
     /// The port never asked for an input that the spec declares.
@@ -81,6 +83,7 @@ impl Class {
             Self::Finite => "finite",
             Self::Untestable => "untestable",
             Self::Value => "value",
+            Self::Systematic => "systematic",
             Self::Range => "range",
             Self::Unused => "unused",
             Self::Random => "random",
@@ -95,7 +98,7 @@ impl Class {
             Self::Spec | Self::Missing | Self::Stale | Self::Corrupt => Phase::Setup,
             Self::Crash | Self::Unreached | Self::Hits => Phase::Run,
             Self::Shape | Self::Dtype => Phase::Form,
-            Self::Finite | Self::Untestable | Self::Value => Phase::Values,
+            Self::Finite | Self::Untestable | Self::Value | Self::Systematic => Phase::Values,
             Self::Range => Phase::Range,
             Self::Unused | Self::Random | Self::Weights | Self::Stats => Phase::Audit,
         }
@@ -124,7 +127,7 @@ mod tests {
         check(Phase::Setup, &[Class::Spec, Class::Missing, Class::Stale, Class::Corrupt]);
         check(Phase::Run, &[Class::Crash, Class::Unreached, Class::Hits]);
         check(Phase::Form, &[Class::Shape, Class::Dtype]);
-        check(Phase::Values, &[Class::Finite, Class::Untestable, Class::Value]);
+        check(Phase::Values, &[Class::Finite, Class::Untestable, Class::Value, Class::Systematic]);
         check(Phase::Range, &[Class::Range]);
         check(Phase::Audit, &[Class::Unused, Class::Random, Class::Weights, Class::Stats]);
     }

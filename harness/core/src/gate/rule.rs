@@ -52,4 +52,7 @@ pub struct Rule {
     pub nan_equal: bool,
     /// Smallest and largest value that the actual may hold.
     pub range: Option<(f64, f64)>,
+    /// Whether a systematic error inside a noise gate fails. Without this it is measured only: false alarms were counted
+    /// on CPUs, not on GPUs.
+    pub judge_systematic: bool,
 }

@@ -1,4 +1,4 @@
-//! The attributes of a node: reading them from JSON with limits, and taking typed values out of them.
+//! Reads the attributes of a node from JSON, with limits, and converts them to typed values.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use crate::tensor::{Dtype, MAX_AXES, byte_len};
 
-/// The most numbers that a list may have. More are counted, but not kept.
+/// The most items of a list that are kept. Of a longer list, only the length is kept.
 const MAX_LIST: usize = 4096;
 /// The longest name or equation, in bytes.
 const MAX_TEXT: usize = 4096;
 /// The most attributes of a node; the longest list in the format has 5.
 const MAX_ATTRIBUTES: usize = 64;
 
-/// The attributes that were not taken yet.
+/// The attributes that have not been taken yet.
 #[derive(Debug, Default)]
 pub(super) struct Attributes(Vec<(String, Attribute)>);
 
@@ -27,13 +27,13 @@ pub(super) enum Attribute {
     Real(f64),
     Text(String),
     List(Vec<Attribute>),
-    /// A list with so many items that they were not kept.
+    /// The length of a list with more than `MAX_LIST` items.
     LongList(usize),
     Object,
 }
 
 impl Attribute {
-    /// The number, where `"inf"`, `"-inf"` and `"nan"` are also numbers.
+    /// Returns the number. The texts `"inf"`, `"-inf"` and `"nan"` are numbers, too.
     pub(super) fn number(&self) -> Option<f64> {
         match self {
             Self::Whole(x) => Some(*x as f64),
@@ -136,7 +136,7 @@ impl Attributes {
         self.choice(key, &Dtype::ALL.map(|dtype| (dtype.name(), dtype)))
     }
 
-    /// The value with the given name.
+    /// Takes a name, and returns the allowed value with this name.
     pub(super) fn choice<T: Copy>(&mut self, key: &str, allowed: &[(&str, T)]) -> Result<T, String> {
         let names: Vec<&str> = allowed.iter().map(|(name, _)| *name).collect();
         self.take(key, &format!("one of {}", names.join(", ")), |value| {
@@ -157,11 +157,11 @@ impl Attributes {
         }
     }
 
-    /// A shape whose elements can be counted.
+    /// A shape of at most 2^40 elements.
     pub(super) fn shape(&mut self, key: &str) -> Result<Vec<usize>, String> {
         self.take(key, "at most 64 lengths of at most 2^40 elements", |value| {
             let shape = list(value, Attribute::count).filter(|shape| shape.len() <= MAX_AXES)?;
-            // Bytes are at most `isize::MAX`; a recipe needs far fewer elements.
+            // `byte_len` allows `isize::MAX` bytes, but a recipe needs far fewer elements.
             let bytes = byte_len(Dtype::Float64, &shape).ok()?;
             (bytes as u64 <= 8 << 40).then_some(shape)
         })
@@ -196,7 +196,7 @@ impl Attributes {
         })
     }
 
-    /// Pairs of the numbers before and after an axis; a single number is both.
+    /// Pairs: the number before and the number after an axis. A single number stands for both.
     pub(super) fn pairs(&mut self, key: &str) -> Result<Vec<[usize; 2]>, String> {
         self.take(key, "a list of at most 64 pairs of whole numbers from 0", |value| {
             per_axis(value, |item| match item {

@@ -1,4 +1,4 @@
-//! A name and attributes to an operation.
+//! Converts a name and attributes to an operation.
 
 use super::attributes::Attributes;
 use super::form::{Form, PadMode, Slice, Upsampling};
@@ -6,11 +6,11 @@ use super::function::{Binary, Reduction, Unary};
 use super::op::{Complex, Leaf, Lookup, Op, Pooling, Ranked};
 use super::product::{Mask, Normalizer, Product};
 
-/// The operation with this name and these attributes. A name that is not known here is [`Op::Unknown`].
+/// Returns the operation with this name and these attributes. An unknown name becomes [`Op::Unknown`].
 ///
 /// # Errors
 ///
-/// When an attribute is missing, unknown, or not what the operation takes.
+/// When an attribute is missing or unknown, or has a value that the operation does not accept.
 pub(super) fn decode(name: &str, mut attributes: Attributes) -> Result<Op, String> {
     let a = &mut attributes;
     let op = match name {
@@ -26,7 +26,7 @@ pub(super) fn decode(name: &str, mut attributes: Attributes) -> Result<Op, Strin
         Some(op) => op,
         None => match other(name, a)? {
             Some(op) => op,
-            // Its attributes belong to a later version and are not looked at.
+            // The operation belongs to a later version, so its attributes are not checked.
             None => {
                 let name: String = name.chars().take(80).collect();
                 return Ok(Op::Unknown {

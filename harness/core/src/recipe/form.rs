@@ -1,14 +1,16 @@
-//! Operations that move elements and compute nothing, or next to nothing.
+//! Operations that move elements, and compute little or nothing.
 
-/// The same elements in another form: `[x]` unless stated otherwise. All of them also take complex numbers.
+/// An operation that moves elements. Its operands are `[x]` unless stated otherwise.
+///
+/// All of these operations also take complex numbers.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Form {
-    /// Another shape for the same elements in row-major order.
+    /// The same elements, in row-major order, with another shape.
     Reshape {
         /// The new shape.
         shape: Vec<usize>,
     },
-    /// Axis `i` of the result is axis `axes[i]`.
+    /// Axis `i` of the result is axis `axes[i]` of `x`.
     Permute {
         /// Each axis once.
         axes: Vec<usize>,
@@ -30,7 +32,7 @@ pub enum Form {
         /// The new axis.
         axis: usize,
     },
-    /// More elements at the ends of axes.
+    /// Adds elements at the ends of axes.
     Pad {
         /// Elements before and after, per axis.
         pads: Vec<[usize; 2]>,
@@ -39,7 +41,7 @@ pub enum Form {
         /// The number that mode `constant` adds.
         value: f64,
     },
-    /// Elements shifted along axes, around the end.
+    /// Shifts elements along axes. Elements that leave an axis at one end enter it at the other.
     Roll {
         /// The shift of each of the axes.
         shifts: Vec<i64>,
@@ -51,9 +53,9 @@ pub enum Form {
         /// The axes.
         axes: Vec<usize>,
     },
-    /// Copies of the whole, as `Tensor.repeat`.
+    /// Copies of the whole tensor, as torch's `Tensor.repeat` makes them.
     Tile {
-        /// The number of copies per axis; axes of length 1 are added in front.
+        /// The number of copies per axis. If `x` has fewer axes, axes of length 1 are added in front.
         times: Vec<usize>,
     },
     /// Copies of each element along an axis.
@@ -65,22 +67,22 @@ pub enum Form {
     },
     /// Zeros above a diagonal of the last two axes.
     Tril {
-        /// 0 for the main diagonal, more above it.
+        /// 0 for the main diagonal; a larger number is further above it.
         diagonal: i64,
     },
     /// Zeros below a diagonal of the last two axes.
     Triu {
-        /// 0 for the main diagonal, more above it.
+        /// 0 for the main diagonal; a larger number is further above it.
         diagonal: i64,
     },
-    /// The first operand with the elements of a slice replaced: `[x, value]`. Also written `put`, with one slice.
+    /// `x` with the elements of the slices replaced by `value`: `[x, value]`. With one slice, a file may write `put`.
     PutSlices {
         /// At most one slice per axis.
         slices: Vec<Slice>,
     },
-    /// Another resolution of the last axes.
+    /// Changes the resolution of the last axes.
     Upsample {
-        /// How elements between others are computed.
+        /// How new elements are computed from the old ones.
         mode: Upsampling,
         /// The new lengths.
         size: Vec<usize>,
@@ -122,7 +124,7 @@ pub enum PadMode {
     Circular,
 }
 
-/// How elements between others are computed.
+/// How new elements are computed from the old ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the variants are their own names")]
 pub enum Upsampling {

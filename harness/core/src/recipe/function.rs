@@ -24,10 +24,10 @@ pub enum Unary {
     Square,
     Floor,
     Ceil,
-    /// To the nearest integer; halves to the even one.
+    /// Rounds to the nearest integer. Halves go to the even one.
     Round,
     Sign,
-    /// 1 for 0, else 0.
+    /// 1 if the element is 0, else 0.
     Not,
     Isfinite,
     Softplus,
@@ -49,7 +49,7 @@ pub enum Unary {
 }
 
 impl Unary {
-    /// The functions without numbers of their own.
+    /// The functions without parameters.
     pub const PLAIN: [Self; 25] = [
         Self::Neg,
         Self::Abs,
@@ -191,7 +191,7 @@ impl Binary {
     }
 }
 
-/// A number of a group of elements.
+/// A function that computes one number per group of elements.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[expect(missing_docs, reason = "the variants are their own names")]
 pub enum Reduction {
@@ -218,7 +218,7 @@ pub enum Reduction {
 }
 
 impl Reduction {
-    /// The functions without numbers of their own.
+    /// The functions without parameters.
     pub const PLAIN: [Self; 10] = [
         Self::Sum,
         Self::Mean,

@@ -1,14 +1,16 @@
-//! The operations of recipes. Functions that can stand for each other share an enum.
+//! The operations of recipes. Functions that can replace each other share an enum.
+//!
+//! In the comments, a list such as `[x, weight, bias?]` names the operands of an operation; `?` marks an optional one.
 
 use super::form::Form;
 use super::function::{Binary, Reduction, Unary};
 use super::product::{Normalizer, Product};
 use crate::tensor::Dtype;
 
-/// One operation, with everything but its operands.
+/// One operation with its attributes, but without its operands.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Op {
-    /// A value that no other node makes.
+    /// A value that is not computed from other nodes.
     Leaf(Leaf),
     /// A value that recipes cannot describe.
     Unknown {
@@ -35,7 +37,7 @@ pub enum Op {
         /// Whether reduced axes stay, with length 1.
         keep: bool,
     },
-    /// Sums of all elements up to each one: `[x]`.
+    /// Cumulative sums: `[x]`.
     Cumsum {
         /// The axis.
         axis: usize,
@@ -51,7 +53,7 @@ pub enum Op {
         /// What is returned.
         output: Ranked,
     },
-    /// The elements in order; equal elements keep theirs: `[x]`.
+    /// The elements, sorted; equal elements keep their order: `[x]`.
     Sort {
         /// The axis.
         axis: usize,
@@ -77,11 +79,11 @@ pub enum Op {
     },
     /// Elements at given indices.
     Lookup(Lookup),
-    /// The same elements in another form.
+    /// Operations that move elements.
     Form(Form),
-    /// To and from complex numbers.
+    /// Conversions to and from complex numbers.
     Complex(Complex),
-    /// The matrix that MLX packed into words: `[packed, scales, biases]`.
+    /// The numbers of a matrix that MLX quantised and packed: `[packed, scales, biases]`.
     Dequantize {
         /// Bits per number.
         bits: usize,
@@ -90,7 +92,7 @@ pub enum Op {
     },
 }
 
-/// A value that no other node makes.
+/// A value that is not computed from other nodes.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Leaf {
     /// An input of the set.
@@ -108,7 +110,7 @@ pub enum Leaf {
         /// Its name in the manifest.
         name: String,
     },
-    /// One number everywhere.
+    /// A tensor filled with one number.
     Full {
         /// Lengths of the axes.
         shape: Vec<usize>,
@@ -117,11 +119,11 @@ pub enum Leaf {
     },
     /// Equally spaced numbers, as `numpy.arange`.
     Arange {
-        /// The first.
+        /// The first number.
         start: f64,
-        /// The bound, which is not included.
+        /// The bound, which is excluded.
         end: f64,
-        /// The distance.
+        /// The distance between two numbers.
         step: f64,
     },
 }
@@ -131,7 +133,7 @@ pub enum Leaf {
 pub enum Ranked {
     /// The elements.
     Values,
-    /// Their places along the axis.
+    /// Their indices along the axis.
     Indices,
 }
 
@@ -153,7 +155,7 @@ pub enum Lookup {
         /// The axis of `x` that the axes of `indices` replace.
         axis: usize,
     },
-    /// As `torch.gather`: `[x, indices]` with as many axes as each other.
+    /// As `torch.gather`: `[x, indices]`, which have the same number of axes.
     Gather {
         /// The axis that the indices count along.
         axis: usize,
@@ -165,7 +167,7 @@ pub enum Lookup {
     },
 }
 
-/// To and from complex numbers.
+/// Conversions to and from complex numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Complex {
     /// `[re, im]`
@@ -185,7 +187,7 @@ pub enum Complex {
 }
 
 impl Op {
-    /// Whether the result is true or false for each element.
+    /// Whether the operation compares two elements, so that its result is true or false.
     pub fn is_comparison(&self) -> bool {
         use Binary::{Eq, Ge, Gt, Le, Lt, Ne};
         matches!(self, Self::Binary(Eq | Ne | Lt | Le | Gt | Ge))

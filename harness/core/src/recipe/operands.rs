@@ -12,7 +12,7 @@ pub(super) const MAX_OPERANDS: usize = 4096;
 pub struct Operands {
     /// Operands that must be present.
     pub required: usize,
-    /// Optional operands, which follow them.
+    /// Optional operands, which follow the required ones.
     pub optional: usize,
 }
 
@@ -46,7 +46,7 @@ impl Op {
             Self::Product(product) => match product {
                 Product::Matmul | Product::Einsum { .. } => (2, 0),
                 Product::Linear | Product::Conv { .. } | Product::ConvTranspose { .. } => (2, 1),
-                // The last one only makes room for a null.
+                // Without a mask, the fourth operand can only be null.
                 Product::Attention { mask: None, .. } => (3, 1),
                 Product::Attention { mask: Some(Mask::Bool | Mask::Add), .. } => (4, 0),
             },
@@ -58,11 +58,11 @@ impl Op {
         Some(Operands { required, optional })
     }
 
-    /// Checks that an operation can take these operands, given as whether each is present.
+    /// Checks the number of operands. `present` holds, per operand, whether the operand is present or null.
     ///
     /// # Errors
     ///
-    /// When there are too many or too few, in words.
+    /// When an operand is missing or there are too many. The error is a message.
     pub fn check_operands(&self, present: &[bool]) -> Result<(), String> {
         let found = present.len();
         let Some(Operands { required, optional }) = self.operands() else {

@@ -29,7 +29,7 @@ const MAX_TEXT: usize = 4096;
 #[expect(missing_docs, reason = "each message names its fields")]
 #[non_exhaustive]
 pub enum RecipeError {
-    /// It is not JSON, or has something that the format does not allow.
+    /// It is not JSON, or does not follow the format.
     #[error("{0}")]
     Json(#[from] serde_json::Error),
     /// It is too long to be read.
@@ -47,7 +47,7 @@ pub enum RecipeError {
     /// A golden names a node that does not exist.
     #[error("golden `{}` is node {found}, but only {nodes} exist", golden.escape_debug())]
     Golden { golden: String, found: usize, nodes: usize },
-    /// A golden both has a node and does not.
+    /// A golden is both in `goldens` and in `missing`.
     #[error("golden `{}` is in `goldens` and in `missing`, expected one of them", golden.escape_debug())]
     Both { golden: String },
     /// The recipe and the manifest list different tensors.
@@ -65,7 +65,7 @@ impl Recipe {
         if text.len() as u64 > MAX_BYTES {
             return Err(RecipeError::TooLong { found: text.len() as u64 });
         }
-        // The version comes first, alone: a later format may have keys that are unknown here.
+        // The version is read first and alone, because a later format may have keys that are unknown here.
         #[derive(Deserialize)]
         struct Probe {
             format: u64,
@@ -214,7 +214,7 @@ struct NodeFile {
 }
 
 impl NodeFile {
-    /// The node, or its name and what is wrong with it.
+    /// Returns the node, or the name of its operation and what is wrong with it.
     fn check(self, index: usize) -> Result<Node, (String, String)> {
         let later = self.inputs.iter().find_map(|input| match input {
             Operand::Node(node) if *node >= index => Some(node),

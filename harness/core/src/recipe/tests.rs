@@ -1,4 +1,4 @@
-//! Sound and unsound recipes.
+//! Valid and invalid recipes.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -273,7 +273,7 @@ fn broken_text_is_an_error() {
 }
 
 proptest! {
-    /// Whatever is done to the bytes, reading ends with a recipe or an error.
+    /// However the bytes are changed, reading returns a recipe or an error.
     #[test]
     fn damaged_bytes_never_panic(
         damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..8),

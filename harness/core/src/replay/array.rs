@@ -8,7 +8,7 @@ use super::error::ReplayError;
 use super::work::{Buffer, Work};
 use crate::tensor::{Dtype, TensorView};
 
-/// Numbers with a shape, in row-major order. A clone shares them.
+/// Numbers with a shape, in row-major order. A clone shares the numbers.
 #[derive(Debug, Clone)]
 pub struct Array {
     shape: Vec<usize>,
@@ -17,7 +17,7 @@ pub struct Array {
 }
 
 impl Array {
-    /// An array of real numbers whose memory is not counted; `None` when their number does not fit the shape.
+    /// An array of real numbers. Its memory is not counted. `None` if the shape has a different number of elements.
     pub fn new(shape: Vec<usize>, values: Vec<f64>) -> Option<Self> {
         (elements(&shape).ok()? == values.len()).then(|| Self {
             shape,
@@ -35,12 +35,13 @@ impl Array {
     ///
     /// # Errors
     ///
-    /// When steps or memory do not suffice.
+    /// When too few steps or too little memory is left.
     pub fn of(view: &TensorView<'_>, work: &Work) -> Result<Self, ReplayError> {
         elements(view.shape())?;
         let complex = view.dtype() == Dtype::Complex64;
         let numbers = view.len() * if complex { 2 } else { 1 };
-        work.elements(numbers)?;
+        // Reading takes far less time than an operation on each element.
+        work.spend(numbers as u64)?;
         let mut values = work.buffer(numbers)?;
         let size = view.dtype().size();
         let mut bytes = vec![0; size * view.len().min(4096)];
@@ -148,8 +149,8 @@ impl Array {
 
 /// The number of elements of a shape: 1 without axes, 0 when any axis is empty.
 ///
-/// The axes that are not empty must also have a product that can be counted. Products of some axes of an array therefore
-/// never overflow, and neither do a few times as many.
+/// Fails if the product of the axes that are not empty is too large. The product of any axes of an array therefore never
+/// overflows, and neither does a small multiple of it.
 pub(super) fn elements(shape: &[usize]) -> Result<usize, ReplayError> {
     let mut others = shape.iter().filter(|length| **length > 0);
     let product = others.try_fold(1usize, |all, &length| all.checked_mul(length));

@@ -8,7 +8,7 @@ use super::walk::{Walk, broadcast, broadcast_strides};
 use super::work::Work;
 use crate::recipe::Mask;
 
-/// The parts of attention that its attributes give.
+/// The attributes of attention.
 pub(super) struct Attention {
     pub(super) scale: f64,
     pub(super) causal: bool,
@@ -18,8 +18,8 @@ pub(super) struct Attention {
 
 /// Attention of queries (…, heads, tokens, dim) to keys and values, as torch's fused kernels compute it.
 ///
-/// With `groups`, each head of keys and values serves as many heads of queries, one after the other. A query that may
-/// attend to no key gets zeros.
+/// Each head of keys and values serves `groups` consecutive heads of queries. The result is 0 for a query that may attend to
+/// no key.
 pub(super) fn attention(
     [q, k, v]: [&Array; 3],
     mask: Option<&Array>,
@@ -40,7 +40,7 @@ pub(super) fn attention(
     if dim != k_dim || keys != v_keys || groups == 0 {
         return Err(bad());
     }
-    // Each head of keys is repeated for its group of queries: an axis of its own, along which keys do not move.
+    // A new axis repeats each head of keys for its group of queries. The stride of the keys along it is 0.
     let outer_of_q =
         if groups == 1 { q_outer.to_vec() } else { split_heads(q_outer, groups).ok_or_else(bad)? };
     let grouped = |outer: &[usize]| match (groups, outer) {

@@ -42,7 +42,7 @@ pub(super) fn binary(function: Binary, a: &Array, b: &Array, work: &Work) -> Res
 pub(super) fn select(condition: &Array, a: &Array, b: &Array, work: &Work) -> Result<Array, ReplayError> {
     condition.check_real()?;
     if a.is_complex() || b.is_complex() {
-        // Both parts follow the same condition, which gets one more axis of length 1.
+        // The condition gets one more axis of length 1, so that it selects both parts of a complex number.
         let (a, b) = (to_complex(a, work)?, to_complex(b, work)?);
         let mut shape = condition.shape().to_vec();
         shape.push(1);
@@ -145,12 +145,12 @@ fn floor_div(x: f64, y: f64) -> f64 {
     if quotient - floor > 0.5 { floor + 1.0 } else { floor }
 }
 
-/// The larger number; NaN if one is.
+/// The larger number; NaN if either number is NaN.
 pub(super) fn maximum(x: f64, y: f64) -> f64 {
     if x > y || x.is_nan() { x } else { y }
 }
 
-/// The smaller number; NaN if one is.
+/// The smaller number; NaN if either number is NaN.
 pub(super) fn minimum(x: f64, y: f64) -> f64 {
     if x < y || x.is_nan() { x } else { y }
 }

@@ -1,4 +1,4 @@
-//! Changes of a recipe in some places.
+//! Changes to a recipe.
 
 use crate::recipe::{Op, Operand, Recipe};
 
@@ -7,9 +7,9 @@ use crate::recipe::{Op, Operand, Recipe};
 pub struct Change {
     /// The node that is replaced.
     pub node: usize,
-    /// New operations, each of which may use earlier ones.
+    /// New operations. Each may use the values of earlier ones.
     pub with: Vec<NewNode>,
-    /// What stands for the node's value.
+    /// The value that replaces the node's value.
     pub result: NewOperand,
 }
 
@@ -27,8 +27,8 @@ pub struct NewNode {
 pub enum NewOperand {
     /// The value of a new node, by its position in [`Change::with`].
     New(usize),
-    /// The value of a node of the recipe. Nodes before the replaced one have their values after all changes, the others
-    /// the values without any change: the replaced node itself may be used, e.g. to scale it.
+    /// The value of a node of the recipe. A node before the replaced one has its value after all changes. The replaced node
+    /// and the nodes after it have their values without any change, so that a change can, for example, scale the node.
     Old(usize),
     /// The value of a node of the recipe without any change.
     Base(usize),
@@ -65,7 +65,7 @@ impl Change {
         Self { node, with: Vec::new(), result }
     }
 
-    /// The nodes of the recipe that the new value needs, and whether their values without changes are meant.
+    /// The nodes of the recipe that the new value needs. The flag is true for [`NewOperand::Base`].
     pub(super) fn old_nodes(&self) -> impl Iterator<Item = (usize, bool)> {
         let operands = self.with.iter().flat_map(|new| new.inputs.iter());
         operands.chain([&self.result]).filter_map(|operand| match operand {

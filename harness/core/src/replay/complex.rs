@@ -1,4 +1,4 @@
-//! To and from complex numbers.
+//! Conversions to and from complex numbers.
 
 use super::array::Array;
 use super::binary::binary;

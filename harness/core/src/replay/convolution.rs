@@ -1,7 +1,7 @@
 //! Convolutions, and transposed convolutions, over one to three axes.
 //!
-//! Windows become the columns of a matrix, some of them at a time, so that the work is a matrix product and memory stays
-//! bounded.
+//! The windows become the columns of a matrix, so that a convolution is a matrix product. The matrix holds a limited number
+//! of windows at a time, so that memory stays bounded.
 
 use super::array::{Array, elements};
 use super::error::ReplayError;
@@ -9,10 +9,10 @@ use super::matrix::{Matrix, product};
 use super::window::{Axis, check_lists, index_of, three};
 use super::work::Work;
 
-/// Numbers of the matrix of windows at a time.
+/// The most numbers in the matrix of windows at a time.
 const COLUMNS: usize = 1 << 20;
 
-/// The parts of a convolution that its attributes give.
+/// The attributes of a convolution.
 pub(super) struct Conv<'a> {
     pub(super) stride: &'a [usize],
     pub(super) padding: &'a [[usize; 2]],
@@ -45,7 +45,7 @@ pub(super) fn conv(
     let shape = [&[batch, to], &windows[..]].concat();
     let length = elements(&shape)?;
     let (positions, taps) = (elements(&windows)?, elements(kernel)?);
-    // Rows of the matrix of windows: an element of the window in a channel of the group.
+    // Each row of the matrix of windows holds one element of the window in one channel of the group.
     let rows = elements(&[per_group, taps])?;
     work.products(&[length, rows])?;
     work.elements(elements(&[length.max(1), 1])?)?;
@@ -114,7 +114,7 @@ fn fill_columns(inputs: &[f64], axes: &[Axis; 3], start: usize, count: usize, co
     }
 }
 
-/// The parts of a transposed convolution that its attributes give.
+/// The attributes of a transposed convolution.
 pub(super) struct ConvTranspose<'a> {
     pub(super) stride: &'a [usize],
     pub(super) padding: &'a [usize],

@@ -17,8 +17,8 @@ struct Term {
 
 /// Evaluates an equation such as `bhqd,bhkd->bhqk`, as `torch.einsum` does. Operands are multiplied from left to right.
 ///
-/// A letter may be repeated in a term, which takes its diagonal. `...` stands for all axes without a letter. Without `->`,
-/// the result has the letters that appear once, in alphabetical order.
+/// If a letter is repeated in a term, the diagonal of its axes is taken. `...` stands for all axes without a letter. Without
+/// `->`, the result has the letters that appear once, in alphabetical order.
 pub(super) fn einsum(equation: &str, operands: &[Array], work: &Work) -> Result<Array, ReplayError> {
     let equation: String = equation.chars().filter(|c| *c != ' ').collect();
     let (left, right) = match equation.split_once("->") {
@@ -31,7 +31,7 @@ pub(super) fn einsum(equation: &str, operands: &[Array], work: &Work) -> Result<
         return Err(ReplayError::operands(problem));
     }
     let mut inputs = Vec::with_capacity(terms.len());
-    // Axes that `...` stands for get characters that no equation uses; the last axis is always the first of them.
+    // Axes that `...` stands for get characters that no equation uses. The last axis always gets the first of these.
     let mut covered = 0;
     for (term, operand) in terms.iter().zip(operands) {
         operand.check_real()?;
@@ -62,7 +62,7 @@ pub(super) fn einsum(equation: &str, operands: &[Array], work: &Work) -> Result<
     let mut later: Vec<Term> = inputs.collect();
     while !later.is_empty() {
         let next = later.remove(0);
-        // What neither the result nor a later term needs is summed now.
+        // Letters that neither the result nor a later term needs are summed over now.
         let kept =
             |letter: &char| output.contains(letter) || later.iter().any(|term| term.letters.contains(letter));
         product = multiply(product, next, kept, work)?;
@@ -73,7 +73,7 @@ pub(super) fn einsum(equation: &str, operands: &[Array], work: &Work) -> Result<
     permute(&product.array, &axes, work)
 }
 
-/// The letters of a term, which must be letters.
+/// The letters of a term. Any other character is an error.
 fn letters(equation: &str, term: &str) -> Result<Vec<char>, ReplayError> {
     if term.chars().all(|c| c.is_ascii_alphabetic()) {
         return Ok(term.chars().collect());
@@ -102,7 +102,7 @@ fn implied(inputs: &[Term], covered: usize) -> Vec<char> {
     letters_of("...", covered).into_iter().chain(once).collect()
 }
 
-/// A term without repeated letters: its axes with the same letter are walked together.
+/// Returns a term without repeated letters: the diagonal of the axes with the same letter.
 fn diagonal(term: Term, work: &Work) -> Result<Term, ReplayError> {
     let Term { mut letters, mut array } = term;
     while let Some((first, second)) = repeated(&letters) {
@@ -110,7 +110,7 @@ fn diagonal(term: Term, work: &Work) -> Result<Term, ReplayError> {
         if one != two {
             return Err(ReplayError::operands(format!("a diagonal has lengths {one} and {two}")));
         }
-        // Both axes at the end, then every (n + 1)-th element of each square.
+        // Both axes move to the end. Then every (n + 1)-th element of each square is taken.
         let mut axes: Vec<usize> =
             (0..letters.len()).filter(|axis| ![first, second].contains(axis)).collect();
         let mut rest: Vec<char> = axes.iter().map(|&axis| letters[axis]).collect();
@@ -146,7 +146,7 @@ fn sum_except(term: Term, kept: impl Fn(&char) -> bool, work: &Work) -> Result<T
     Ok(Term { letters: term.letters.into_iter().filter(|letter| kept(letter)).collect(), array })
 }
 
-/// The product of two terms, summed over letters of both that are not kept.
+/// The product of two terms, summed over the common letters that are not kept.
 fn multiply(a: Term, b: Term, kept: impl Fn(&char) -> bool, work: &Work) -> Result<Term, ReplayError> {
     let (in_a, in_b) = (a.letters.clone(), b.letters.clone());
     let a = sum_except(a, |letter| kept(letter) || in_b.contains(letter), work)?;

@@ -7,7 +7,7 @@ use thiserror::Error;
 #[expect(missing_docs, reason = "each message names its fields")]
 #[non_exhaustive]
 pub enum ReplayError {
-    /// Recipes cannot describe a value that is needed.
+    /// The replay needs a value that recipes cannot describe.
     #[error("a value is unknown: {why}")]
     Unknown { why: String },
     /// The operands do not fit the operation or each other.
@@ -36,7 +36,7 @@ impl ReplayError {
         Self::Operands { problem: problem.into() }
     }
 
-    /// Whether memory was too little.
+    /// Whether too little memory was left.
     pub(super) fn is_memory(&self) -> bool {
         match self {
             Self::Memory { .. } => true,
@@ -45,7 +45,7 @@ impl ReplayError {
         }
     }
 
-    /// Whether steps or memory were too few, so that a replay with more of them could succeed.
+    /// Whether too few steps or too little memory was left. A replay with higher limits could succeed.
     pub fn is_limit(&self) -> bool {
         match self {
             Self::Work | Self::Memory { .. } => true,

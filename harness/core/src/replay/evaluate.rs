@@ -29,14 +29,14 @@ use crate::tensor::MAX_AXES;
 ///
 /// # Errors
 ///
-/// When the operands do not fit the operation, the operation is unknown, or steps or memory do not suffice.
+/// When the operands do not fit the operation, the operation is unknown, or too few steps or too little memory is left.
 pub fn evaluate(op: &Op, inputs: &[Option<Array>], work: &Work) -> Result<Array, ReplayError> {
     let present: Vec<bool> = inputs.iter().map(Option::is_some).collect();
     op.check_operands(&present).map_err(ReplayError::operands)?;
-    // At least one step, so that even operations on nothing come to an end.
+    // Even an operation on empty arrays costs a step, so that every sequence of operations ends.
     work.spend(1)?;
     let value = op_value(op, inputs, work)?;
-    // The time of an operation also depends on the number of axes, which is not counted.
+    // An operation takes longer the more axes it has. Steps do not count this, so the number of axes is limited.
     if value.ndim() > MAX_AXES {
         let problem = format!("its result has {} axes, at most {MAX_AXES} are allowed", value.ndim());
         return Err(ReplayError::operands(problem));

@@ -14,9 +14,9 @@ use crate::recipe::{Leaf, Op, Operand, Recipe};
 /// Steps that a node costs besides its arithmetic.
 const PER_NODE: u64 = 256;
 
-/// The part of a recipe that leads to one node, from nodes whose values are known.
+/// The part of a recipe that computes one node, the target, from nodes whose values are known.
 ///
-/// Values that were computed are kept while they take at most half of the memory that was left at the start. Others are
+/// Computed values are kept as long as they take at most half of the memory that was left at the start. Other values are
 /// computed again when a change needs them.
 pub struct Replay<'a> {
     recipe: &'a Recipe,
@@ -28,7 +28,7 @@ pub struct Replay<'a> {
     kept: RefCell<Kept>,
 }
 
-/// Values without changes. By default, nothing may be kept.
+/// Kept values, computed without changes. The default may keep nothing.
 #[derive(Default)]
 struct Kept {
     values: HashMap<usize, Array>,
@@ -36,7 +36,7 @@ struct Kept {
     allowed: u64,
 }
 
-/// A value: that of a node without changes, or with them. Values without changes come first, since those with changes
+/// Identifies the value of a node, with or without changes. Values without changes come first, because values with changes
 /// may need them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Key {
@@ -47,15 +47,15 @@ struct Key {
 /// The changes of one evaluation.
 #[derive(Default)]
 struct Changes<'a> {
-    /// By their nodes.
+    /// The changes, by node.
     by_node: BTreeMap<usize, &'a Change>,
-    /// Nodes whose values differ from those without changes, in order.
+    /// Nodes whose values depend on the changes, in order.
     affected: BTreeSet<usize>,
 }
 
 impl<'a> Replay<'a> {
-    /// The part of the recipe that leads to `target` from the leaves and from the nodes of `cut`, whose values `leaves`
-    /// knows. If `cut` contains the target, that is ignored.
+    /// The part of the recipe that computes `target` from its leaves and from the nodes of `cut`, whose values `leaves`
+    /// knows. The target is computed even if `cut` contains it.
     ///
     /// # Errors
     ///
@@ -105,7 +105,7 @@ impl<'a> Replay<'a> {
     ///
     /// # Errors
     ///
-    /// When an operation cannot be evaluated, a tensor cannot be read, or steps or memory do not suffice.
+    /// When an operation cannot be evaluated, a tensor cannot be read, or too few steps or too little memory is left.
     pub fn value(&self, node: usize) -> Result<Array, ReplayError> {
         self.run(Key { changed: false, node }, &Changes::default())
     }
@@ -146,7 +146,7 @@ impl<'a> Replay<'a> {
         Ok(affected)
     }
 
-    /// Computes a value and everything that it needs. When memory does not suffice, kept values make room for it.
+    /// Computes a value and everything that it needs. If memory runs out, drops all kept values and tries again.
     fn run(&self, goal: Key, changes: &Changes<'_>) -> Result<Array, ReplayError> {
         match self.try_run(goal, changes) {
             Err(error) if error.is_memory() && self.kept.borrow().bytes > 0 => {
@@ -162,7 +162,7 @@ impl<'a> Replay<'a> {
         let mut uses = self.needed(goal, changes)?;
         let mut live: HashMap<Key, Array> = HashMap::new();
         for key in uses.keys().copied().collect::<Vec<_>>() {
-            // Asked first: once a value is kept, it needs nothing any more.
+            // The operands are listed before the value is kept, because a kept value has none.
             let operands = self.operands(key, changes);
             let value = match self.kept_value(key) {
                 Some(value) => value,
@@ -189,7 +189,7 @@ impl<'a> Replay<'a> {
     /// Every value that the goal needs, with the number of its uses, in an order in which they can be computed.
     fn needed(&self, goal: Key, changes: &Changes<'_>) -> Result<BTreeMap<Key, usize>, ReplayError> {
         let mut uses: BTreeMap<Key, usize> = BTreeMap::new();
-        // The result of the evaluation is used once more.
+        // The goal itself counts as one use, so that it is not released.
         let mut waiting = vec![goal];
         while let Some(key) = waiting.pop() {
             if key.node >= self.recipe.nodes.len() {
@@ -205,7 +205,7 @@ impl<'a> Replay<'a> {
         Ok(uses)
     }
 
-    /// The values that a value is computed from; none if it is known.
+    /// The values that a value is computed from; none if the value is known.
     fn operands(&self, key: Key, changes: &Changes<'_>) -> Vec<Key> {
         if self.kept_value(key).is_some() {
             return Vec::new();
@@ -311,7 +311,7 @@ impl<'a> Replay<'a> {
 }
 
 impl Changes<'_> {
-    /// The value that a change of `changed` means by an old node.
+    /// The value of [`NewOperand::Old`] in a change that replaces the node `changed`.
     fn old(&self, changed: usize, node: usize) -> Key {
         Key { changed: node < changed && self.affected.contains(&node), node }
     }

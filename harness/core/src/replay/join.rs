@@ -1,4 +1,4 @@
-//! Operations on several arrays of one form, on diagonals, and between channels and space.
+//! Operations that join arrays, set one side of a diagonal to zero, or move elements between channels and space.
 
 use super::array::{Array, elements};
 use super::binary::to_complex;

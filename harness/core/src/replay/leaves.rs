@@ -1,9 +1,9 @@
-//! Where the values come from that a replay does not compute.
+//! The values that a replay reads instead of computing them.
 
 use super::array::Array;
 use super::error::ReplayError;
 use super::work::Work;
-use crate::golden::FixtureSet;
+use crate::golden::{FixtureError, FixtureSet};
 use crate::recipe::{Leaf, Recipe};
 use crate::tensor::Tensor;
 use crate::text::error_chain;
@@ -25,7 +25,7 @@ pub trait Leaves {
     fn cut(&self, node: usize, work: &Work) -> Result<Array, ReplayError>;
 }
 
-/// The tensors of a fixture set: its inputs, weights and constants, and its goldens for the nodes that make them.
+/// The tensors of a fixture set: its inputs, weights and constants, and its goldens as the values of their nodes.
 #[derive(Debug, Clone, Copy)]
 pub struct SetLeaves<'a> {
     /// The set.
@@ -36,6 +36,17 @@ pub struct SetLeaves<'a> {
 
 impl Leaves for SetLeaves<'_> {
     fn leaf(&self, leaf: &Leaf, work: &Work) -> Result<Array, ReplayError> {
+        Array::of(&self.leaf_tensor(leaf)?.view(), work)
+    }
+
+    fn cut(&self, node: usize, work: &Work) -> Result<Array, ReplayError> {
+        Array::of(&self.cut_tensor(node)?.view(), work)
+    }
+}
+
+impl SetLeaves<'_> {
+    /// The tensor of an input, a weight or a constant.
+    pub(crate) fn leaf_tensor(&self, leaf: &Leaf) -> Result<Tensor, ReplayError> {
         let (what, tensor) = match leaf {
             Leaf::Input { name } => (format!("input `{name}`"), self.set.input(name)),
             Leaf::Weight { name } => (format!("weight `{name}`"), self.set.weight(name)),
@@ -45,24 +56,18 @@ impl Leaves for SetLeaves<'_> {
                 return Err(ReplayError::Leaf { what: "a made-up tensor".to_owned(), problem });
             }
         };
-        read(what, tensor, work)
+        readable(what, tensor)
     }
 
-    fn cut(&self, node: usize, work: &Work) -> Result<Array, ReplayError> {
+    /// The golden that a node makes.
+    pub(crate) fn cut_tensor(&self, node: usize) -> Result<Tensor, ReplayError> {
         let Some(name) = self.recipe.goldens_of(node).next() else {
             return Err(ReplayError::NoNode { node, problem: "makes no golden" });
         };
-        read(format!("golden `{name}`"), self.set.golden(name).map(|golden| golden.tensor), work)
+        readable(format!("golden `{name}`"), self.set.golden(name).map(|golden| golden.tensor))
     }
 }
 
-fn read(
-    what: String,
-    tensor: Result<Tensor, crate::golden::FixtureError>,
-    work: &Work,
-) -> Result<Array, ReplayError> {
-    match tensor {
-        Ok(tensor) => Array::of(&tensor.view(), work),
-        Err(error) => Err(ReplayError::Leaf { what, problem: error_chain(&error) }),
-    }
+fn readable(what: String, tensor: Result<Tensor, FixtureError>) -> Result<Tensor, ReplayError> {
+    tensor.map_err(|error| ReplayError::Leaf { what, problem: error_chain(&error) })
 }

@@ -5,7 +5,7 @@ use super::error::ReplayError;
 use super::walk::{Walk, broadcast, broadcast_strides};
 use super::work::Work;
 
-/// Up to this many rows on the left, a product is computed without a kernel.
+/// If the left matrix has at most this many rows, the product does not use the kernels of matrixmultiply.
 const FEW: usize = 2;
 
 /// A matrix inside a slice: its first element and its strides.
@@ -176,7 +176,7 @@ pub(super) fn matmul(a: &Array, b: &Array, work: &Work) -> Result<Array, ReplayE
         return Ok(Array::real(shape, out));
     }
     if b_outer.is_empty() {
-        // One matrix on the right: all rows on the left are one product.
+        // There is one matrix on the right, so that all rows on the left form one product.
         let rows = length / n;
         product([rows, *k, *n], Matrix::rows(a.values(), *k), Matrix::rows(b.values(), *n), &mut out);
         return Ok(Array::real(shape, out));

@@ -8,7 +8,7 @@ use super::rows::Rows;
 use super::work::{Buffer, Work};
 use crate::recipe::Normalizer;
 
-/// Normalises `inputs[0]`. Operands after it are those of [`Normalizer`].
+/// Normalises `inputs[0]`. The variants of [`Normalizer`] list the other operands.
 pub(super) fn normalize(
     function: Normalizer,
     inputs: &[Option<Array>],
@@ -77,7 +77,7 @@ pub(super) fn normalize(
     }
 }
 
-/// Applies a function that appends a new row per row along an axis.
+/// Applies a function to each row along an axis. The function appends the new row to the buffer.
 fn along(
     x: &Array,
     axis: usize,
@@ -138,7 +138,7 @@ fn scaled(
             Scale::Channels => check_length(operand, x.length(1)?)?,
         }
     }
-    // A row of `length` numbers has the same weight, or each of its numbers has its own.
+    // All `length` numbers of a row share one weight (`Channels`), or each has its own weight (`Last`).
     let length = match scale {
         Scale::Last(rank) => last_axes(x, rank)?,
         Scale::Channels => x.shape()[2..].iter().product(),

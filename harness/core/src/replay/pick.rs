@@ -5,12 +5,12 @@ use super::error::ReplayError;
 use super::work::{Buffer, Work};
 use crate::recipe::PadMode;
 
-/// In a list of indices: no element, but the fill value.
+/// An index that stands for the fill value.
 const FILL: usize = usize::MAX;
 
-/// The elements of `x` whose indices along each axis are those of its list; `None` is all of them, in order.
+/// The elements of `x` at the listed indices. There is one list per axis; `None` stands for all indices, in order.
 ///
-/// [`FILL`] stands for `fill`. All other indices must be valid.
+/// The index [`FILL`] gives `fill`. All other indices must be valid.
 pub(super) fn pick(
     x: &Array,
     lists: &[Option<Vec<usize>>],
@@ -112,7 +112,7 @@ fn pick_axis(
     pick(x, &lists, 0.0, work)
 }
 
-/// Rows of `x` reversed along the axes.
+/// `x` in reversed order along the axes.
 pub(super) fn flip(x: &Array, axes: &[usize], work: &Work) -> Result<Array, ReplayError> {
     axes.iter().try_fold(x.clone(), |x, &axis| {
         let length = x.length(axis)?;
@@ -120,7 +120,7 @@ pub(super) fn flip(x: &Array, axes: &[usize], work: &Work) -> Result<Array, Repl
     })
 }
 
-/// Elements shifted along each of the axes, around the end.
+/// `x` shifted along each of the axes. Elements that leave an axis at one end enter it at the other.
 pub(super) fn roll(x: &Array, shifts: &[i64], axes: &[usize], work: &Work) -> Result<Array, ReplayError> {
     if shifts.len() != axes.len() {
         let (shifts, axes) = (shifts.len(), axes.len());
@@ -133,7 +133,7 @@ pub(super) fn roll(x: &Array, shifts: &[i64], axes: &[usize], work: &Work) -> Re
     })
 }
 
-/// Copies of the whole along each axis; axes of length 1 are added in front when `times` is longer.
+/// Copies of the whole array along each axis. If `times` is longer than the shape, axes of length 1 are added in front.
 pub(super) fn tile(x: &Array, times: &[usize], work: &Work) -> Result<Array, ReplayError> {
     let Some(added) = times.len().checked_sub(x.ndim()) else {
         return Err(ReplayError::operands(format!("{times:?} has fewer axes than shape {:?}", x.shape())));
@@ -158,7 +158,7 @@ pub(super) fn repeat_interleave(
     pick_axis(x, axis, total, work, |i| i / repeats)
 }
 
-/// Another length of an axis, where element `i` is element `index(i)`.
+/// `x` with another length of an axis. The new element `i` is the old element `index(i)`.
 pub(super) fn resize(
     x: &Array,
     axis: usize,
@@ -169,7 +169,7 @@ pub(super) fn resize(
     pick_axis(x, axis, length, work, index)
 }
 
-/// More elements at the ends of axes.
+/// `x` with more elements at the ends of axes.
 pub(super) fn pad(
     x: &Array,
     pads: &[[usize; 2]],
@@ -183,7 +183,7 @@ pub(super) fn pad(
     let mut shape = Vec::with_capacity(pads.len());
     for (&length, &[before, after]) in x.shape().iter().zip(pads) {
         let added = before.checked_add(after);
-        // A mirror image lacks the outermost element, so it is shorter than the axis; a circle is at most as long.
+        // `Reflect` omits the outermost element, so it adds fewer elements than the axis has. `Circular` can add as many.
         let fits = match mode {
             _ if added == Some(0) => true,
             PadMode::Constant => true,
@@ -206,7 +206,7 @@ pub(super) fn pad(
     pick(x, &lists.collect::<Vec<_>>(), value, work)
 }
 
-/// The index of the element that stands at place `i` of a padded axis.
+/// The index of the old element that is at index `i` of a padded axis.
 fn padded(i: usize, before: usize, length: usize, mode: PadMode) -> usize {
     if i >= before && i - before < length {
         return i - before;

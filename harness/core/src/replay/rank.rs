@@ -1,4 +1,4 @@
-//! Sums up to each element, and orders of elements.
+//! Cumulative sums, and sorted elements.
 
 use std::cmp::Ordering;
 
@@ -32,10 +32,10 @@ pub(super) fn sort(
     work: &Work,
 ) -> Result<Array, ReplayError> {
     let rows = Rows::of(x, &[axis], work)?;
-    // Comparing takes about as many rounds as the length has digits.
+    // Sorting takes about as many rounds as the length has binary digits.
     work.elements(x.len().saturating_mul(rows.length.max(2).ilog2() as usize))?;
     let mut out = work.buffer(x.len())?;
-    // Nothing is sorted along a long axis of an array without elements.
+    // An array without elements can still have a long axis, which needs no places.
     let mut places = vec![0usize; rows.length.min(x.len())];
     for row in rows.iter() {
         places.iter_mut().enumerate().for_each(|(index, place)| *place = index);

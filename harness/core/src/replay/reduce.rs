@@ -1,4 +1,4 @@
-//! Numbers of groups of elements.
+//! Functions that compute one number per group of elements.
 
 use super::array::{Array, elements};
 use super::binary::{maximum, minimum};
@@ -16,7 +16,7 @@ pub(super) fn reduce(
     work: &Work,
 ) -> Result<Array, ReplayError> {
     if x.is_complex() && matches!(function, Reduction::Sum | Reduction::Mean) {
-        // Parts are summed one by one; the axis of the parts is none of the axes.
+        // The real and the imaginary parts are summed separately. The axis that holds them cannot be reduced.
         for &axis in axes {
             x.length(axis)?;
         }
@@ -26,7 +26,7 @@ pub(super) fn reduce(
     {
         return Err(ReplayError::operands(format!("it takes one axis or all of them, not {axes:?}")));
     }
-    // An index among all elements counts them in row-major order.
+    // An index over all axes counts elements in row-major order, so the axes must be sorted.
     let mut sorted = axes.to_vec();
     sorted.sort_unstable();
     let rows = Rows::of(x, &sorted, work)?;
@@ -82,7 +82,7 @@ fn of_row(function: Reduction, row: &[f64]) -> f64 {
     }
 }
 
-/// The sum, in eight parts that the compiler adds side by side.
+/// The sum, in eight parts that the compiler can add in parallel.
 pub(super) fn sum(row: &[f64]) -> f64 {
     let (parts, rest) = row.as_chunks::<8>();
     let mut sums = [0.0; 8];

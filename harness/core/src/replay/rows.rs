@@ -1,4 +1,4 @@
-//! Arrays as rows: some axes moved to the end, so that what belongs together is contiguous.
+//! Arrays as rows: some axes are moved to the end, so that the elements of a row are contiguous.
 
 use super::array::{Array, elements};
 use super::error::ReplayError;
@@ -36,7 +36,7 @@ impl Rows {
         self.array.values().chunks_exact(self.length.max(1))
     }
 
-    /// An array with elements like these ones, in their old order.
+    /// Returns an array of new values for these elements, with the axes in their old order.
     pub(super) fn restore(&self, values: Buffer, work: &Work) -> Result<Array, ReplayError> {
         let mut back = vec![0; self.order.len()];
         for (to, &from) in self.order.iter().enumerate() {

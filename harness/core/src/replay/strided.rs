@@ -102,7 +102,7 @@ fn put_complex(x: &Array, slices: &[Slice], value: &Array, work: &Work) -> Resul
     put(&x?.as_real(), slices, &value?.as_real(), work)?.as_complex()
 }
 
-/// The elements of `x` from `offset` in the order of the strides, which must stay inside `x` unless the shape is empty.
+/// Copies the elements of `x` that the strides reach from `offset`. These must be inside `x` unless the shape is empty.
 fn copy(
     x: &Array,
     offset: usize,
@@ -115,7 +115,7 @@ fn copy(
     work.elements(length)?;
     let mut out = work.buffer(length)?;
     if length > 0 {
-        // The parts of a complex number are a last axis that every operation leaves as it is.
+        // The two parts of complex numbers form a last axis, which no operation changes.
         let mut inner = shape.clone();
         inner.push(units);
         let mut strides: Vec<usize> = strides.iter().map(|stride| stride * units).collect();

@@ -54,7 +54,7 @@ pub(super) fn unary(function: Unary, x: &Array, work: &Work) -> Result<Array, Re
         Unary::Elu { alpha } => slow(x, work, move |x| if x > 0.0 { x } else { alpha * x.exp_m1() }),
         Unary::Clamp { min, max } => {
             let (min, max) = (min.unwrap_or(f64::NEG_INFINITY), max.unwrap_or(f64::INFINITY));
-            // The upper bound wins when they cross, as in torch and NumPy. NaN stays.
+            // If the lower bound is above the upper one, the upper one wins, as in torch and NumPy. NaN stays.
             map(x, work, move |x| {
                 let x = if x < min { min } else { x };
                 if x > max { max } else { x }
@@ -87,13 +87,13 @@ pub(super) fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
 
-/// Rounds each element to a dtype. An integer is truncated, and wraps around; a bool is 0 or 1.
+/// Converts each element to a dtype. Floats round, integers truncate and wrap around, and bools are 0 or 1.
 pub(super) fn cast(dtype: Dtype, x: &Array, work: &Work) -> Result<Array, ReplayError> {
     if dtype == Dtype::Complex64 {
         return to_complex(x, work);
     }
     let x = &if x.is_complex() { part(x, 0, work)? } else { x.clone() };
-    // Saturates beyond 64 bits, as the conversion of a processor would not; no index or mask is that large.
+    // Numbers beyond 64 bits saturate. A processor converts them differently, but no index or mask is that large.
     match dtype {
         Dtype::Float64 | Dtype::Complex64 => Ok(x.clone()),
         Dtype::Float32 => map(x, work, |x| f64::from(x as f32)),

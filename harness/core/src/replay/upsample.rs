@@ -1,4 +1,4 @@
-//! Other resolutions, as `torch.nn.functional.interpolate` computes them.
+//! Changes of resolution, as `torch.nn.functional.interpolate` computes them.
 
 use super::array::{Array, elements};
 use super::error::ReplayError;
@@ -44,7 +44,7 @@ pub(super) fn upsample(
     })
 }
 
-/// The place in the original axis of element `i`.
+/// The position of the new element `i` on the original axis.
 fn source(i: usize, from: usize, to: usize, align: bool) -> f64 {
     if !align {
         return (i as f64 + 0.5) * (from as f64 / to as f64) - 0.5;
@@ -52,7 +52,7 @@ fn source(i: usize, from: usize, to: usize, align: bool) -> f64 {
     if to == 1 { 0.0 } else { i as f64 * ((from - 1) as f64 / (to - 1) as f64) }
 }
 
-/// The elements around a place with their weights.
+/// The elements around a position, with their weights.
 type Taps<const N: usize> = [(usize, f64); N];
 
 fn linear(place: f64, length: usize) -> Taps<2> {
@@ -61,7 +61,7 @@ fn linear(place: f64, length: usize) -> Taps<2> {
     [(left, 1.0 - part), ((left + 1).min(length - 1), part)]
 }
 
-/// Weights of cubic convolution with `a = -0.75`; elements beyond the ends are those at the ends.
+/// Weights of cubic convolution with `a = -0.75`. The outermost elements repeat beyond the ends.
 fn cubic(place: f64, length: usize) -> Taps<4> {
     const A: f64 = -0.75;
     let inner = |x: f64| ((A + 2.0) * x - (A + 3.0)) * x * x + 1.0;
@@ -77,7 +77,7 @@ fn cubic(place: f64, length: usize) -> Taps<4> {
     })
 }
 
-/// Another length of an axis, each element a weighted sum of old ones.
+/// Changes the length of an axis. Each new element is a weighted sum of old ones.
 fn interpolate<const N: usize>(
     x: &Array,
     axis: usize,

@@ -24,7 +24,7 @@ pub(super) fn broadcast(shapes: &[&[usize]]) -> Result<Vec<usize>, ReplayError> 
     Ok(common)
 }
 
-/// The strides with which an array is read as one of the larger shape: 0 along axes that are repeated.
+/// The strides that read an array as if it had the larger shape: 0 along axes that are repeated.
 ///
 /// The shape must be a [`broadcast`] of the array's own shape.
 pub(super) fn broadcast_strides(own: &[usize], shape: &[usize]) -> Vec<usize> {

@@ -21,7 +21,7 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// The windows of an axis, which must hold at least one.
+    /// The windows along an axis. At least one window must fit.
     pub(super) fn new(
         length: usize,
         kernel: usize,
@@ -35,7 +35,7 @@ impl Axis {
                  padding {before} and {after}"
             ))
         };
-        // Lengths of shapes that can be counted, so that sums below do not overflow.
+        // Limits both lengths, so that the sums below do not overflow.
         elements(&[length.max(1), kernel.max(1)])?;
         let reach = kernel.checked_sub(1).and_then(|last| last.checked_mul(dilation)).ok_or_else(bad)?;
         let padded =
@@ -70,7 +70,7 @@ impl Axis {
         Ok(Self { length, kernel, stride, before: padding, dilation, windows })
     }
 
-    /// The place of an element of a window; `None` in the padding.
+    /// The position on the axis of an element of a window; `None` in the padding.
     pub(super) fn place(&self, window: usize, element: usize) -> Option<usize> {
         let padded = window * self.stride + element * self.dilation;
         padded.checked_sub(self.before).filter(|&place| place < self.length)
@@ -97,7 +97,7 @@ pub(super) fn index_of<const N: usize>(mut position: usize, lengths: [usize; N])
     index
 }
 
-/// Three axes: spatial axes of length 1 with a window of 1 are put in front of fewer ones.
+/// Extends one or two axes to three. The new axes are in front, have length 1 and a window of 1.
 pub(super) fn three(axes: &[Axis]) -> [Axis; 3] {
     let one = Axis { length: 1, kernel: 1, stride: 1, before: 0, dilation: 1, windows: 1 };
     let mut all = [one; 3];

@@ -6,23 +6,23 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::error::ReplayError;
 
-/// Steps that an element costs which is read or written; a multiply-add of a matrix product costs one.
+/// Steps per element that is read or written. A multiply-add of a matrix product costs one step.
 ///
-/// The factors make equal steps take about equal time. They are rough, but the same on every machine.
+/// With these factors, a step takes about the same time in every operation. They are rough, but the same on every machine.
 const PER_ELEMENT: u64 = 16;
-/// Steps that a function such as `exp` costs per element.
+/// Steps per element of a function such as `exp`.
 const PER_FUNCTION: u64 = 64;
 
 /// The steps and the memory that replays may still use. Both are checked before anything is computed or allocated.
 ///
-/// Steps are counted alike on every machine, so that the same replay succeeds or fails everywhere.
+/// Every machine counts the same steps, so that the same replay succeeds or fails everywhere.
 #[derive(Debug)]
 pub struct Work {
     steps: AtomicU64,
     memory: Arc<Memory>,
 }
 
-/// The bytes that are left for values. Values give theirs back when they are dropped.
+/// The bytes that are left for values. A value gives its bytes back when it is dropped.
 #[derive(Debug)]
 struct Memory {
     left: AtomicU64,
@@ -32,20 +32,20 @@ struct Memory {
 #[derive(Debug)]
 pub(super) struct Buffer {
     values: Vec<f64>,
-    /// The bytes that go back, and where to; `None` for numbers that were not counted.
+    /// The bytes to give back, and where to; `None` for numbers that were not counted.
     counted: Option<(u64, Arc<Memory>)>,
 }
 
 impl Work {
-    /// As many steps, and as many bytes of memory at any time.
+    /// Allows `steps` steps in total, and `bytes` bytes of memory at any time.
     ///
-    /// A multiply-add of a matrix product is one step, an element of another operation 16 or more. A second is 1e9 to 1e10
-    /// steps.
+    /// A multiply-add of a matrix product is one step. An element of any other operation is 16 steps or more. A second is
+    /// enough for 1e9 to 1e10 steps.
     pub fn new(steps: u64, bytes: u64) -> Self {
         Self { steps: AtomicU64::new(steps), memory: Arc::new(Memory { left: AtomicU64::new(bytes) }) }
     }
 
-    /// The same memory with other steps.
+    /// Shares this memory, but has its own number of steps.
     #[must_use]
     pub fn with_steps(&self, steps: u64) -> Self {
         Self { steps: AtomicU64::new(steps), memory: Arc::clone(&self.memory) }
@@ -61,11 +61,11 @@ impl Work {
         self.memory.left.load(Relaxed)
     }
 
-    /// Takes steps out.
+    /// Spends steps.
     ///
     /// # Errors
     ///
-    /// When fewer are left; none are left then.
+    /// When fewer steps are left. These are then spent, too.
     pub fn spend(&self, steps: u64) -> Result<(), ReplayError> {
         let taken = self.steps.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(steps));
         match taken {
@@ -113,7 +113,7 @@ impl Work {
         Ok(buffer)
     }
 
-    /// A buffer of the items, which must be `length`.
+    /// A buffer of the items. There must be `length` items.
     pub(super) fn collect(
         &self,
         length: usize,

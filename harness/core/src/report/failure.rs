@@ -52,7 +52,8 @@ pub fn trial_text(account: &Account, trial: &TrialResult, target: &str) -> Strin
         Some(record) => tensor_rows(record, *class, line, &mut row),
         None => row("what", line),
     }
-    if trial.audit_failed && matches!(class, Class::Finite | Class::Value | Class::Range) {
+    if trial.audit_failed && matches!(class, Class::Finite | Class::Value | Class::Systematic | Class::Range)
+    {
         row("weights", &format!("the audit failed: see {}::{WEIGHTS}", spec.id));
     }
     if let Some(path) = &trial.actual {
@@ -112,7 +113,12 @@ pub(super) fn tensor_rows(record: &Record, class: Class, line: &str, row: &mut i
                 }
             }
         }
-        None => row("what", line),
+        None => {
+            row("what", line);
+            if let (Class::Systematic, Some((_, difference))) = (class, measured) {
+                row("overall", &overall(difference));
+            }
+        }
     }
     if let Some(image) = &record.image {
         row("image", &pixels(image));

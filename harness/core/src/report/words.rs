@@ -17,6 +17,7 @@ pub(super) fn headline(class: Class) -> &'static str {
         Class::Finite => "NaN or infinity differs",
         Class::Untestable => "the floor is too high to test this",
         Class::Value => "value differs",
+        Class::Systematic => "a systematic error below the gate",
         Class::Range => "out of range",
         Class::Unused => "an input is never used",
         Class::Random => "random numbers were drawn",

@@ -57,7 +57,7 @@ pub struct Checkpoint {
 impl Checkpoint {
     /// The rule for comparing this checkpoint, without the golden's floor.
     pub fn rule(&self) -> Rule {
-        Rule { gate: self.gate.clone(), floor: None, nan_equal: self.nan_equal, range: self.range }
+        Rule { gate: self.gate.clone(), nan_equal: self.nan_equal, range: self.range, ..Rule::default() }
     }
 
     /// Whether a golden is compared: the checkpoint has a value gate and no `against`.

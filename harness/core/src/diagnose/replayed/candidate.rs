@@ -8,12 +8,13 @@ use crate::replay::{Change, NewNode, NewOperand};
 #[derive(Debug, Clone)]
 pub(super) struct Candidate {
     pub(super) kind: CauseKind,
-    /// How much the change assumes. Of changes that explain the error alike, the one that assumes least is named first.
+    /// How much the change assumes. If several changes explain the error equally well, the one with the lowest cost is named
+    /// first.
     pub(super) cost: u8,
     /// The node of the recipe whose line in the reference is shown.
     pub(super) node: usize,
     pub(super) changes: Vec<Change>,
-    /// What is different, in words that follow "the reference's with".
+    /// What is different. Messages put "the reference's with" before this text.
     pub(super) text: String,
 }
 

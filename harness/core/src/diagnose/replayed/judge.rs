@@ -7,13 +7,13 @@ use crate::diagnose::diagnosis::Cause;
 use crate::diagnose::residual::SmallResidual;
 use crate::diagnose::sampled_pair::SampledPair;
 use crate::diagnose::stage_recipe::StageRecipe;
-use crate::diagnose::{Explanation, FailingCheckpoint, Search};
+use crate::diagnose::{Explanation, Search};
 use crate::recipe::{Form, Op};
 use crate::replay::{Array, Change, Work, evaluate};
 
-/// Changes whose residuals differ by at most this factor explain the error alike.
+/// Changes whose residuals differ by at most this factor explain the error equally well.
 const TIE: f64 = 1.5;
-/// Most other changes that are named beside the best.
+/// The most other changes that are named beside the best one.
 const OTHERS: usize = 2;
 
 /// Compares what a changed recipe gives with the actual.
@@ -36,21 +36,11 @@ impl<'j, 'a> Judge<'j, 'a> {
         Self { search, source, work }
     }
 
-    /// Whether the replayed value is the golden, within what rounding explains.
+    /// Whether the replayed value is the golden, except for rounding.
     pub(super) fn reproduces(&self, value: &Array) -> bool {
         let Some(value) = self.in_port_layout(value) else { return false };
-        let FailingCheckpoint { name, stage, expected, rule, known, budget, .. } = self.search.checkpoint;
-        let (expected, actual) = (expected.clone(), expected.clone());
-        let golden = FailingCheckpoint {
-            name,
-            stage: *stage,
-            expected,
-            actual,
-            rule,
-            known: *known,
-            recipe: None,
-            budget,
-        };
+        let expected = &self.search.checkpoint.expected;
+        let golden = self.search.checkpoint.with(expected.clone(), expected.clone());
         let pair = SampledPair::new(&golden);
         self.has_shape_of(&value, &pair) && pair.is_predicted(|index| value.values()[pair.positions[index]])
     }
@@ -61,7 +51,7 @@ impl<'j, 'a> Judge<'j, 'a> {
         value.shape().iter().copied().chain(parts).eq(pair.actual.shape().iter().copied())
     }
 
-    /// The best change of the stage that explains the error, and how much it assumes.
+    /// The best change of the stage that explains the error, and its cost.
     pub(super) fn best(&self, stage: &Stage) -> Option<(u8, Cause)> {
         let mut found: Vec<Found> = Vec::new();
         for candidate in rules::candidates(stage) {
@@ -84,7 +74,7 @@ impl<'j, 'a> Judge<'j, 'a> {
         self.select(stage, found)
     }
 
-    /// The best of the changes that explain the error, with those that explain it alike in its text.
+    /// The best of the changes that explain the error. Its text also names changes that explain the error equally well.
     fn select(&self, stage: &Stage, mut found: Vec<Found>) -> Option<(u8, Cause)> {
         let least = found.iter().map(|one| one.residual.rms).fold(f64::INFINITY, f64::min);
         found.retain(|one| one.residual.rms <= TIE * least);
@@ -112,14 +102,14 @@ impl<'j, 'a> Judge<'j, 'a> {
         Some((cost, Cause { place: stage.recipe.place(node), also, ..cause }))
     }
 
-    /// What the changes leave of the error, if that is next to nothing.
+    /// The error that the changes leave, if it is small enough.
     fn residual(&self, stage: &Stage, changes: &[Change], fitted: usize) -> Option<SmallResidual> {
         let value = self.predicted(stage, changes)?;
         let pair = &self.search.pair;
         pair.explained(fitted, |index| value.values()[pair.positions[index]])
     }
 
-    /// What the changes predict, at the sampled positions, minus the actual.
+    /// The prediction of the changes minus the actual, at the sampled positions.
     fn distance(&self, stage: &Stage, changes: &[Change]) -> Option<Vec<f64>> {
         let value = self.predicted(stage, changes)?;
         let pair = &self.search.pair;
@@ -127,7 +117,7 @@ impl<'j, 'a> Judge<'j, 'a> {
         Some(pair.positions.iter().enumerate().map(of).collect())
     }
 
-    /// What the changes predict, if it has the shape of the actual.
+    /// The prediction of the changes, if it has the shape of the actual.
     fn predicted(&self, stage: &Stage, changes: &[Change]) -> Option<Array> {
         let value = self.in_port_layout(&stage.replay.with(changes).ok()?)?;
         self.has_shape_of(&value, &self.search.pair).then_some(value)

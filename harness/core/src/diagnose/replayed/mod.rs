@@ -1,66 +1,168 @@
-//! Explains a failing tensor by the recipe of its golden: the reference's computation, changed in one place.
+//! Explains a failing tensor with the recipe of its golden: finds a change in one place of the recipe that gives the actual.
 //!
-//! The fixture set has the operations by which the reference made the golden. They are replayed in float64 from the
-//! goldens that the port tapped before, the inputs and the weights. If that gives the golden, the recipe is usable. Then
-//! each rule (`rules/`) proposes changes of one kind, and a change explains the error if the changed recipe gives the
+//! The recipe holds the operations by which the reference made the golden. The search replays them in float64, from the
+//! inputs, the weights and the goldens that the port tapped before. The recipe is usable if the replay gives the golden.
+//! Each rule (`rules/`) then proposes changes of one kind. A change explains the error if the changed recipe gives the
 //! actual instead.
 
 mod candidate;
 mod judge;
+mod part;
 mod rules;
 mod solve;
 mod stage;
 
+use std::collections::BTreeSet;
+
 use super::diagnosis::Cause;
+use super::stage_recipe::StageRecipe;
 use super::{RecipeUse, Search};
-use crate::replay::{Replay, SetLeaves, Work};
+use crate::golden::Role;
+use crate::recipe::{Leaf, Op};
+use crate::replay::{Leaves, Replay, SetLeaves, Work};
 use judge::Judge;
+use part::{Part, Plan, narrowed};
 use stage::Stage;
 
-/// Steps of one search: operations on elements.
+/// The most steps of one search, as [`Work`] counts them.
 const STEPS: u64 = 1_200_000_000;
-/// Memory of one search, at least.
+/// The most steps of one replay. A stage that takes more is replayed in part, so that many changes can be tried.
+const TRIAL: u64 = STEPS / 24;
+/// The memory of one search is at least this many bytes.
 const LEAST_BYTES: u64 = 64 << 20;
-/// Memory of one search, as a multiple of the failing tensor.
+/// The memory of one search is at most this many bytes.
+const MOST_BYTES: u64 = 256 << 20;
+/// The memory of one search, as a multiple of the size of the failing tensor or of a larger weight, in float32.
 const TIMES_TENSOR: u64 = 4;
+/// How many indices a part of a large stage can have. The largest number that can be replayed is used.
+const INDICES: [usize; 4] = [64, 16, 4, 1];
 
-/// The cost of changes that add something to the recipe.
+/// The lowest cost of a change that adds something to the recipe.
 const ADDED: u8 = 4;
 /// How often the search starts further back.
 const ROUNDS: usize = 2;
 
-/// What the recipe of the golden says about its failure.
+/// The result of a search with the recipe of the golden.
 pub(super) struct Replayed {
-    /// Whether the recipe was of use.
+    /// How the recipe was used.
     pub(super) recipe: RecipeUse,
     /// The change of the recipe that explains the error.
     pub(super) cause: Option<Cause>,
-    /// Whether the change is of something that the reference does. A change that adds something is less certain than
-    /// an explanation by other tensors.
+    /// Whether the change concerns something that the reference does. A change that adds something is less certain than an
+    /// explanation by other tensors.
     pub(super) is_certain: bool,
 }
 
 /// Replays the recipe of the failing golden, and searches for changes that explain the error.
 pub(super) fn explain(search: &Search) -> Replayed {
-    let without = |recipe| Replayed { recipe, cause: None, is_certain: false };
     let Some(source) = &search.checkpoint.recipe else { return without(RecipeUse::None) };
     let Some(target) = source.target(search.checkpoint.name) else { return without(RecipeUse::None) };
-    let bytes = TIMES_TENSOR * 4 * (search.pair.actual.len() as u64);
-    let work = Work::new(STEPS, bytes.max(LEAST_BYTES));
     let leaves = SetLeaves { set: source.fixtures, recipe: source.recipe };
-    let judge = Judge::new(search, source, &work);
+    let work = Work::new(STEPS, bytes(search, source, target));
+    let trial = work.with_steps(TRIAL);
+    let is_large = match Replay::new(source.recipe, target, source.cut(), &leaves, &trial) {
+        Ok(replay) => replay.target().is_err_and(|error| error.is_limit()),
+        Err(error) => error.is_limit(),
+    };
+    let part = if is_large { explain_part(search, source, target, &work) } else { None };
+    part.unwrap_or_else(|| search_in(search, source, target, &leaves, &work, None))
+}
+
+fn without(recipe: RecipeUse) -> Replayed {
+    Replayed { recipe, cause: None, is_certain: false }
+}
+
+/// The memory of a search: a multiple of the failing tensor or of the stage's largest weight, within limits.
+fn bytes(search: &Search, source: &StageRecipe, target: usize) -> u64 {
+    let leaves = SetLeaves { set: source.fixtures, recipe: source.recipe };
+    let work = Work::new(STEPS, 0);
+    let nodes = Replay::new(source.recipe, target, source.cut(), &leaves, &work);
+    let names =
+        nodes.iter().flat_map(Replay::nodes).filter_map(|node| match &source.recipe.nodes[*node].op {
+            Op::Leaf(Leaf::Weight { name }) => Some(name.as_str()),
+            _ => None,
+        });
+    let names: BTreeSet<&str> = names.collect();
+    let weights = source.fixtures.entries(Role::Weight).filter(|entry| names.contains(entry.name.as_str()));
+    let elements = weights.map(|entry| entry.shape.iter().product::<usize>()).max().unwrap_or(0);
+    let largest = 4 * elements.max(search.pair.actual.len()) as u64;
+    TIMES_TENSOR.saturating_mul(largest).clamp(LEAST_BYTES, MOST_BYTES)
+}
+
+/// Searches in a part of a stage that is too large to replay whole; `None` if the stage cannot be cut.
+fn explain_part(search: &Search, source: &StageRecipe, target: usize, work: &Work) -> Option<Replayed> {
+    let whole = search.checkpoint;
+    if whole.expected.shape() != whole.actual.shape() {
+        return None;
+    }
+    let leaves = SetLeaves { set: source.fixtures, recipe: source.recipe };
+    let planning = work.with_steps(STEPS);
+    let replay = Replay::new(source.recipe, target, source.cut(), &leaves, &planning).ok()?;
+    for plan in Plan::all(source, &replay, target) {
+        let Some(axis) =
+            plan.port_axis().filter(|axis| whole.actual.shape().get(*axis) == Some(&plan.length))
+        else {
+            continue;
+        };
+        let middle = search.pair.worst_index(axis);
+        for indices in INDICES.into_iter().filter(|indices| *indices < plan.length) {
+            let start = middle.saturating_sub(indices / 2).min(plan.length - indices);
+            let range = start..start + indices;
+            let Some(part) = plan.part(range.clone()) else { break };
+            let trial = work.with_steps(TRIAL);
+            let fits = Replay::new(&part.recipe, target, source.cut(), &part, &trial)
+                .and_then(|replay| replay.target());
+            match fits {
+                Ok(_) => {}
+                Err(error) if error.is_limit() => continue,
+                Err(_) => break,
+            }
+            let expected = narrowed(&whole.expected, axis, &range)?;
+            let actual = narrowed(&whole.actual, axis, &range)?;
+            let checkpoint = whole.with(expected.view(), actual.view());
+            let part_source = source.with(&part.recipe);
+            let part_search = Search::new(&checkpoint);
+            let mut found = search_in(&part_search, &part_source, target, &part, work, Some(&part));
+            if found.recipe == RecipeUse::Replayed {
+                found.recipe = RecipeUse::Part;
+            }
+            if let Some(cause) = &mut found.cause {
+                let words = if indices == 1 { "index" } else { "indices" };
+                cause.text +=
+                    &format!(", by a replay of {indices} {words} of the {} of axis {axis}", plan.length);
+                cause.sampled = Some(part_search.pair.positions.len() as u64);
+            }
+            return Some(found);
+        }
+    }
+    None
+}
+
+/// Searches for changes of a stage, or of a part of it, that explain the error.
+fn search_in(
+    search: &Search,
+    source: &StageRecipe,
+    target: usize,
+    leaves: &dyn Leaves,
+    work: &Work,
+    part: Option<&Part>,
+) -> Replayed {
+    let judge = Judge::new(search, source, work);
     let mut cut = source.cut();
     let mut used = RecipeUse::Unknown;
-    // A port may not continue with what it tapped. So the second round computes the nearest tapped goldens again.
-    for _ in 0..ROUNDS {
-        let Ok(replay) = Replay::new(source.recipe, target, cut.clone(), &leaves, &work) else { break };
+    // A port may tap one tensor and continue with another. The second round therefore computes the nearest tapped goldens
+    // instead of starting from them. A part has only the first round, because it was cut for this round.
+    for _ in 0..if part.is_some() { 1 } else { ROUNDS } {
+        let Ok(replay) = Replay::new(source.recipe, target, cut.clone(), leaves, work) else { break };
         match replay.target() {
             Err(error) if error.is_limit() => return without(used.or(RecipeUse::TooLarge)),
             Err(_) => return without(used.or(RecipeUse::Unknown)),
             Ok(value) if !judge.reproduces(&value) => return without(used.or(RecipeUse::NotReproduced)),
             Ok(_) => used = RecipeUse::Replayed,
         }
-        let Ok(stage) = Stage::new(source, &replay, target) else { return without(RecipeUse::TooLarge) };
+        let Ok(stage) = Stage::new(source, &replay, target, part) else {
+            return without(RecipeUse::TooLarge);
+        };
         if let Some((cost, cause)) = judge.best(&stage) {
             return Replayed { recipe: RecipeUse::Replayed, is_certain: cost < ADDED, cause: Some(cause) };
         }

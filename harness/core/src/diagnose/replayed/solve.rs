@@ -1,4 +1,4 @@
-//! Numbers of a recipe that are solved for, where none of the usual ones explains the error.
+//! Solves for a number of the recipe, if no change of the rules explains the error.
 
 use super::candidate::Candidate;
 use super::stage::Stage;
@@ -7,10 +7,13 @@ use crate::number::Short;
 use crate::recipe::{Normalizer, Op, Operand, Product, Unary};
 use crate::replay::{Change, NewOperand};
 
-/// Steps of the search for one number.
+/// The most steps of the search for one number.
 const ROUNDS: usize = 8;
 
-/// A number of the recipe that may be another.
+/// The cost of a solved number. It is higher than that of a usual number, but lower than that of a change that adds something.
+const COST: u8 = 3;
+
+/// A number of the recipe that may be different in the port.
 pub(super) struct Slot<'s> {
     node: usize,
     old: f64,
@@ -79,9 +82,9 @@ pub(super) fn slots<'s>(stage: &'s Stage<'s>) -> Vec<Slot<'s>> {
     found
 }
 
-/// The number that comes nearest to the actual, by Gauss-Newton steps; `None` if the steps lead nowhere.
+/// Finds the number whose prediction is nearest to the actual, by Gauss-Newton steps. Returns `None` if no step helps.
 ///
-/// `distance` gives what changes predict minus the actual, per element.
+/// `distance` returns the prediction of changes minus the actual, per element.
 pub(super) fn fit(slot: &Slot, distance: impl Fn(&[Change]) -> Option<Vec<f64>>) -> Option<Candidate> {
     let at = |x: f64| distance(&[(slot.change)(x)]).filter(|far| far.iter().all(|x| x.is_finite()));
     let squares = |far: &[f64]| far.iter().map(|x| x * x).sum::<f64>();
@@ -117,8 +120,27 @@ pub(super) fn fit(slot: &Slot, distance: impl Fn(&[Change]) -> Option<Vec<f64>>)
             break;
         }
     }
-    let new = scale(x);
+    let new = rounded(scale(x));
     let text = format!("{}{} in place of {} in `{}`", slot.what, Short(new), Short(slot.old), slot.name);
-    let candidate = Candidate::new(CauseKind::Constant, 4, (slot.change)(new), text);
+    let candidate = Candidate::new(CauseKind::Constant, COST, (slot.change)(new), text);
     (x != 0.0).then_some(Candidate { node: slot.node, ..candidate })
+}
+
+/// A short number near the solved one, if there is one: 0.0037 for a solved 0.00369998, because people write short numbers.
+fn rounded(solved: f64) -> f64 {
+    let short = |digits: usize| format!("{solved:.digits$e}").parse::<f64>().ok();
+    let is_near = |short: &f64| (short - solved).abs() <= 2e-5 * solved.abs();
+    (0..4).filter_map(short).find(is_near).unwrap_or(solved)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rounded;
+
+    #[test]
+    fn a_solved_number_is_rounded_to_one_that_people_write() {
+        assert_eq!([0.003_699_98, 1.000_001, -0.25, 0.123_456].map(rounded), [0.0037, 1.0, -0.25, 0.123_456]);
+        assert_eq!(rounded(0.0), 0.0);
+        assert!(rounded(f64::NAN).is_nan());
+    }
 }

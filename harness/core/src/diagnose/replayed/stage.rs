@@ -1,7 +1,8 @@
-//! The operations between the last goldens that the port tapped and the failing one.
+//! The operations from the last goldens that the port tapped to the failing golden.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::part::Part;
 use crate::diagnose::stage_recipe::StageRecipe;
 use crate::golden::FixtureSet;
 use crate::recipe::{Leaf, Node, Op, Operand, Recipe};
@@ -25,6 +26,7 @@ impl<'s> Stage<'s> {
         source: &StageRecipe<'s>,
         replay: &'s Replay<'s>,
         target: usize,
+        part: Option<&Part>,
     ) -> Result<Self, ReplayError> {
         let recipe = source.recipe;
         let mut shapes = BTreeMap::new();
@@ -40,7 +42,7 @@ impl<'s> Stage<'s> {
                 let node = source.target(name).filter(|node| *node != target)?;
                 let entry =
                     source.fixtures.entries(crate::golden::Role::Golden).find(|entry| entry.name == *name)?;
-                Some((node, entry.shape.clone()))
+                Some((node, part.map_or_else(|| entry.shape.clone(), |part| part.shape(&entry.shape))))
             })
             .collect();
         earlier.sort_unstable_by(|a, b| b.cmp(a));
@@ -119,7 +121,7 @@ impl<'s> Stage<'s> {
         self.replay.value(node).ok()
     }
 
-    /// The weight that a node is.
+    /// The name of the weight, if the node is a weight.
     pub(super) fn weight(&self, node: usize) -> Option<&'s str> {
         match self.op(node) {
             Op::Leaf(Leaf::Weight { name }) => Some(name),
@@ -132,7 +134,7 @@ impl<'s> Stage<'s> {
         self.shapes.values().flatten().copied().filter(|length| *length > 1).collect()
     }
 
-    /// A node in words: its golden, its weight or input, or the operation.
+    /// Describes a node for messages: its golden, its weight or input, or its operation.
     pub(super) fn name(&self, node: usize) -> String {
         if let Some(golden) = self.recipe.goldens_of(node).next() {
             return format!("`{golden}`");

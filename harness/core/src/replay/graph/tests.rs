@@ -126,7 +126,7 @@ fn a_change_replaces_a_node() {
         result: NewOperand::New(1),
     };
     check(replay.with(&[two_steps]), &[-242., -968.]);
-    // What does not lead to the target changes nothing.
+    // A change to a node that does not lead to the target has no effect.
     check(replay.with(&[Change::value(6, NewOperand::Number(1.0))]), &[-22., -88.]);
     assert_eq!(known.reads.get(), 3);
 }
@@ -137,7 +137,7 @@ fn a_known_node_can_be_changed_too() {
     let known = Known { cuts: vec![(3, Array::scalar(100.0))], ..known() };
     let replay = Replay::new(&recipe, 5, BTreeSet::from([3]), &known, &work).unwrap();
     check(replay.with(&[Change::value(3, NewOperand::Number(7.0))]), &[-7., -14.]);
-    // A change before the cut has no effect behind it.
+    // A change before the cut has no effect on nodes after the cut.
     check(replay.with(&[Change::value(2, NewOperand::Number(7.0))]), &[-100., -200.]);
 }
 

@@ -3,6 +3,7 @@
 mod allclose;
 mod naive;
 mod overflow;
+mod systematic;
 
 use mlx_parity_core::compare::{Comparison, Difference, compare, examine};
 use mlx_parity_core::gate::Class;

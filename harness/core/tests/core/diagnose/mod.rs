@@ -4,6 +4,8 @@ mod facts;
 mod functions;
 mod kit;
 mod order;
+mod recipe_kit;
+mod recipes;
 mod rotary;
 mod stages;
 mod unexplained;

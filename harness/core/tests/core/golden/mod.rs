@@ -109,6 +109,6 @@ fn reference() -> Value {
     json!({"script": "exporter/references/x.py", "source": "pkg:Mlp", "params": {"dim": 3}})
 }
 
-fn sha(bytes: &[u8]) -> String {
+pub(super) fn sha(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -90,7 +90,7 @@ fn keys_of_a_checkpoint_arrive() {
     assert_eq!(img_in.shape.as_deref(), Some(&dims[..]));
     assert_eq!((img_in.line, img_in.stage, img_in.dtype), (22, Some(Stage::Embedding), Some(Dtype::Float32)));
     let gate = Gate::Tolerance { rtol: 1e-5, atol: 1e-5, policy: Some("fp32".into()) };
-    let rule = Rule { gate: Some(gate), floor: None, nan_equal: false, range: Some((-15.0, 16.0)) };
+    let rule = Rule { gate: Some(gate), range: Some((-15.0, 16.0)), ..Rule::default() };
     assert_eq!(img_in.rule(), rule);
     assert!(img_in.needs_golden());
 

@@ -59,7 +59,7 @@ fn other_axis(stage: &Stage, node: usize) -> Vec<Candidate> {
         .collect()
 }
 
-/// Axes in another order: in a permutation, or before an operation that needs none.
+/// Axes in another order: in a permutation, in an operand of a product, or in a result.
 fn permuted(stage: &Stage, node: usize) -> Vec<Candidate> {
     let mut found = Vec::new();
     if let Op::Form(Form::Permute { axes: own }) = stage.op(node) {
@@ -102,7 +102,7 @@ fn permuted(stage: &Stage, node: usize) -> Vec<Candidate> {
             axes.swap(a, b);
             let mut new = Expression::default();
             let turned = new.add(Op::Form(Form::Permute { axes }), vec![NewOperand::Old(node)]);
-            // Read as if nothing had been exchanged.
+            // The elements are then read as if no axes had been exchanged.
             let result = new.add(Op::Form(Form::Reshape { shape: shape.clone() }), vec![turned]);
             let text = format!("axes {a} and {b} of the result of `{}` exchanged", stage.op(node).name());
             found.push(Candidate::new(CauseKind::Axis, 4, new.replaces(node, result), text));
@@ -111,7 +111,7 @@ fn permuted(stage: &Stage, node: usize) -> Vec<Candidate> {
     found
 }
 
-/// Every order of up to four axes, and every exchange of two of more axes.
+/// Every order of up to four axes. For more axes, every exchange of two of them.
 fn orders(rank: usize) -> Vec<Vec<usize>> {
     if rank > 4 {
         let same: Vec<usize> = (0..rank).collect();
@@ -139,7 +139,8 @@ fn orders(rank: usize) -> Vec<Vec<usize>> {
     orders
 }
 
-/// An axis that is split as (b, a) in place of (a, b), or merged in that order: heads and their features exchanged.
+/// An axis that is split as (b, a) in place of (a, b), or merged in that order. This exchanges, for example, heads and their
+/// features.
 fn split_and_merged(stage: &Stage, node: usize) -> Vec<Candidate> {
     let Op::Form(Form::Reshape { shape: to }) = stage.op(node) else { return Vec::new() };
     let Some((_, x)) = stage.operands(node).next() else { return Vec::new() };
@@ -227,7 +228,7 @@ fn norm_along(stage: &Stage, node: usize) -> Vec<Candidate> {
     found
 }
 
-/// Key heads that are repeated as a whole in place of one by one.
+/// Key heads that are repeated as a whole (0, 1, 0, 1) in place of one by one (0, 0, 1, 1).
 fn repeated_heads(stage: &Stage, node: usize) -> Vec<Candidate> {
     let Op::Product(Product::Attention { scale, causal, groups, mask }) = *stage.op(node) else {
         return Vec::new();
@@ -248,7 +249,7 @@ fn repeated_heads(stage: &Stage, node: usize) -> Vec<Candidate> {
     vec![Candidate::new(CauseKind::Axis, 2, new.replaces(node, result), text)]
 }
 
-/// A norm, or the mean of one, over more axes or fewer.
+/// A norm, or a reduction inside a norm, over more or fewer axes.
 fn over_more_axes(stage: &Stage, node: usize) -> Vec<Candidate> {
     let Some((_, x)) = stage.operands(node).next() else { return Vec::new() };
     let rank = stage.shape(x).len();

@@ -5,7 +5,7 @@ use super::super::stage::Stage;
 use crate::recipe::{Op, Operand};
 use crate::replay::NewOperand;
 
-/// Longer chains are not followed.
+/// The most operations of a chain.
 const MOST: usize = 16;
 
 /// Element-wise operations on a single tensor and numbers.
@@ -35,7 +35,7 @@ impl Chain {
             if let [source] = open[..] {
                 best = Some((source, nodes.len()));
             }
-            // The latest operand is followed first: an earlier one may lead to it.
+            // The latest operand is followed first, because it may be computed from an earlier one.
             match open.pop() {
                 Some(latest) if is_elementwise(latest) && nodes.len() < MOST => {
                     nodes.push(latest);

@@ -9,8 +9,8 @@ use crate::number::Short;
 use crate::recipe::{Binary, Form, Leaf, Normalizer, Op, Operand, Product, Reduction, Unary};
 use crate::replay::{Change, NewOperand};
 
-/// What eps may be.
-const EPS: [f64; 10] = [0.0, 1e-12, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3];
+/// Numbers that are tried for eps.
+const EPS: [f64; 11] = [0.0, 1e-12, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2];
 /// Numbers that occur in models.
 const KNOWN: [f64; 25] = [
     0.0,
@@ -41,7 +41,7 @@ const KNOWN: [f64; 25] = [
 ];
 /// Slopes of a leaky ReLU.
 const SLOPES: [f64; 6] = [0.0, 0.01, 0.1, 0.2, 0.25, 0.3];
-/// Factors that a porter may add by mistake.
+/// Factors that a port may add by mistake.
 const FACTORS: [f64; 6] = [-1.0, 0.5, 2.0, 255.0, 1000.0, 1e-3];
 
 pub(super) fn candidates(stage: &Stage, node: usize) -> Vec<Candidate> {
@@ -55,7 +55,7 @@ pub(super) fn candidates(stage: &Stage, node: usize) -> Vec<Candidate> {
     found
 }
 
-/// A tensor of one number, filled with another; proposed by its last user.
+/// A tensor that is filled with another number. The last node that uses the tensor proposes this.
 fn filled(stage: &Stage, node: usize) -> Vec<Candidate> {
     let mut found = Vec::new();
     for (_, operand) in stage.operands(node) {
@@ -73,7 +73,7 @@ fn filled(stage: &Stage, node: usize) -> Vec<Candidate> {
     found
 }
 
-/// The operation with other attributes, and what is different.
+/// The operation with other attributes. Each comes with a text about the difference.
 fn others(stage: &Stage, node: usize) -> Vec<(Op, String)> {
     let instead = |new: f64, old: f64| format!("{} in place of {}", Short(new), Short(old));
     let of_eps = |eps: f64, op: &dyn Fn(f64) -> Normalizer| -> Vec<(Op, String)> {
@@ -185,7 +185,7 @@ fn others(stage: &Stage, node: usize) -> Vec<(Op, String)> {
     }
 }
 
-/// A number in the operation, in place of another.
+/// The operation with another literal number.
 fn literals(stage: &Stage, node: usize) -> Vec<Candidate> {
     let Op::Binary(function) = *stage.op(node) else { return Vec::new() };
     let mut found = Vec::new();
@@ -199,7 +199,7 @@ fn literals(stage: &Stage, node: usize) -> Vec<Candidate> {
             _ => CauseKind::Constant,
         };
         for new in new.into_iter().filter(|new| *new != old) {
-            // A neutral number leaves the operation out, which is said so.
+            // With a neutral number the operation has no effect. The rule `left_out` proposes this.
             let is_neutral = match function {
                 Binary::Add | Binary::Sub => new == 0.0,
                 Binary::Mul | Binary::Div | Binary::Pow => new == 1.0,
@@ -219,13 +219,13 @@ fn literals(stage: &Stage, node: usize) -> Vec<Candidate> {
     found
 }
 
-/// Whether the other operand of a sum holds whole numbers, which count positions.
+/// Whether the other operand of a sum holds whole numbers. Such numbers count positions.
 fn counts(stage: &Stage, node: usize) -> bool {
     let mut values = stage.operands(node).filter_map(|(_, operand)| stage.value(operand));
     values.any(|value| value.values().iter().all(|x| x.fract() == 0.0 && x.abs() < 1e6))
 }
 
-/// Numbers that may stand for another by mistake.
+/// Numbers that a port may use by mistake in place of `old`.
 fn numbers(stage: &Stage, old: f64) -> Vec<f64> {
     let mut found =
         vec![old * 2.0, old / 2.0, -old, old + 1.0, old - 1.0, old * old, 1.0 / old, old.abs().sqrt()];

@@ -7,7 +7,7 @@ use crate::diagnose::CauseKind;
 use crate::recipe::{Binary, Complex, Form, Op, Operand, Product, Slice};
 use crate::replay::{Change, NewOperand};
 
-/// Parts of a tensor that are exchanged with each other: at most this many are tried.
+/// The most parts of a tensor that are exchanged with each other.
 const PARTS: usize = 8;
 
 pub(super) fn candidates(stage: &Stage, node: usize) -> Vec<Candidate> {
@@ -118,7 +118,7 @@ fn parts(stage: &Stage, node: usize) -> Vec<Candidate> {
         let text = format!("two parts of {} exchanged", stage.name(source));
         found.push(Candidate { kind: CauseKind::Exchanged, cost: 2, node, changes, text });
     }
-    // All parts moved on by one or more; written once, at the last of them.
+    // All parts are moved on by one or more places. Only the last part proposes this, so that it is tried once.
     if slices.len() > 2 && slices.iter().all(|(other, _)| *other <= node) {
         for by in 1..slices.len() {
             let moved =
@@ -136,7 +136,7 @@ fn parts(stage: &Stage, node: usize) -> Vec<Candidate> {
     found
 }
 
-/// Two tensors of the same shape exchanged wherever they are used, such as sine and cosine; written at the target only.
+/// Two tensors of the same shape, such as sine and cosine, exchanged wherever they are used. Only the target proposes this.
 fn everywhere(stage: &Stage, node: usize) -> Vec<Candidate> {
     if node != stage.target {
         return Vec::new();

@@ -9,7 +9,7 @@ use crate::recipe::{
 };
 use crate::replay::{Change, NewOperand};
 
-/// Activations that stand for each other.
+/// Activations that are tried in place of each other.
 const ACTIVATIONS: [Unary; 10] = [
     Unary::Gelu { tanh: false },
     Unary::Gelu { tanh: true },
@@ -22,7 +22,7 @@ const ACTIVATIONS: [Unary; 10] = [
     Unary::Elu { alpha: 1.0 },
     Unary::Erf,
 ];
-/// Functions that stand for each other.
+/// Functions that are tried in place of each other.
 const GROUPS: [&[Unary]; 4] = [
     &[Unary::Sin, Unary::Cos, Unary::Tan],
     &[Unary::Sqrt, Unary::Rsqrt, Unary::Reciprocal, Unary::Square],
@@ -70,7 +70,7 @@ fn unnormalised(stage: &Stage, node: usize) -> Vec<Candidate> {
     vec![Candidate::new(CauseKind::LeftOut, 2, new.replaces(node, result), text)]
 }
 
-/// The operation's name, with what tells two of the same name apart.
+/// The operation's name, with the attributes that distinguish operations of the same name.
 fn shown(op: &Op) -> String {
     match op {
         Op::Unary(Unary::Gelu { tanh: true }) => "gelu by tanh".to_owned(),
@@ -83,7 +83,7 @@ fn shown(op: &Op) -> String {
     }
 }
 
-/// Operations that take the same operands.
+/// Other operations on the same operands.
 fn siblings(stage: &Stage, node: usize) -> Vec<Op> {
     match stage.op(node).clone() {
         Op::Unary(function) => (GROUPS.iter().filter(|group| group.contains(&function)))

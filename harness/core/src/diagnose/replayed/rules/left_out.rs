@@ -29,7 +29,7 @@ pub(super) fn candidates(stage: &Stage, node: usize) -> Vec<Candidate> {
     found
 }
 
-/// What is left out if only one operand remains.
+/// Describes what is left out if only the operand `kept` remains.
 fn text(stage: &Stage, node: usize, kept: usize) -> String {
     let name = stage.op(node).name();
     let others = stage.node(node).inputs.iter().enumerate().filter(|(at, _)| *at != kept);

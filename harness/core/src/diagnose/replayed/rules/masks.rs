@@ -7,7 +7,7 @@ use crate::number::Short;
 use crate::recipe::{Binary, Form, Leaf, Mask, Normalizer, Op, Operand, Product, Unary};
 use crate::replay::{Array, Change, NewOperand};
 
-/// Numbers that stand for "never" in masks.
+/// Numbers that are tried at the positions that a mask hides.
 const FILLS: [f64; 8] =
     [f64::NEG_INFINITY, -3.402_823_466_385_288_6e38, -1e9, -65504.0, -1e4, -100.0, -1.0, 0.0];
 
@@ -30,7 +30,7 @@ pub(super) fn candidates(stage: &Stage, node: usize) -> Vec<Candidate> {
     found
 }
 
-/// How a tensor masks: by truth, or by adding large negative numbers. `None` if it is no mask.
+/// How a tensor masks: by true and false, or by adding large negative numbers. `None` if the tensor is not a mask.
 pub(super) fn mask_kind(stage: &Stage, operand: usize) -> Option<Mask> {
     let value = stage.value(operand).filter(|value| value.ndim() >= 1 && value.len() > 1)?;
     let all = |is: fn(f64) -> bool| value.values().iter().copied().all(is);
@@ -134,7 +134,7 @@ fn changed(stage: &Stage, node: usize, at: usize, mask: usize, kind: Mask) -> Ve
     found
 }
 
-/// Another number where a mask forbids.
+/// Another number at the positions that a mask hides.
 fn fills(stage: &Stage, node: usize) -> Vec<Candidate> {
     if *stage.op(node) != Op::Where {
         return Vec::new();
@@ -153,7 +153,7 @@ fn fills(stage: &Stage, node: usize) -> Vec<Candidate> {
     found
 }
 
-/// A causal mask that the reference does not have, or has elsewhere.
+/// A causal mask where the reference has none, or no causal mask where the reference has one.
 fn causal(stage: &Stage, node: usize) -> Vec<Candidate> {
     let mut found = Vec::new();
     match stage.op(node) {

@@ -1,4 +1,6 @@
-//! The changes that are tried on a recipe. Each rule is about a kind of operation, never about a model.
+//! The rules: each proposes changes of one kind to a recipe. A rule is about a kind of operation, never about a model.
+//!
+//! The comments of a rule describe the changed computation, which may be a mistake of the port.
 
 mod axes;
 mod chain;
@@ -17,7 +19,7 @@ mod repeated;
 use super::candidate::Candidate;
 use super::stage::Stage;
 
-/// A rule: the changes of one kind at one node.
+/// A rule: returns the changes of one kind at one node.
 type RuleOf = fn(&Stage, usize) -> Vec<Candidate>;
 
 /// Rules that are tried at each computed node, in this order.
@@ -36,7 +38,7 @@ const RULES: &[RuleOf] = &[
     operands::candidates,
 ];
 
-/// Every change that is tried: by rule, and for each rule from the node nearest to the target.
+/// Every change that is tried, rule by rule. Each rule starts at the node that is nearest to the target.
 pub(super) fn candidates<'s>(stage: &'s Stage<'s>) -> impl Iterator<Item = Candidate> + 's {
     RULES.iter().flat_map(|rule| stage.computed.iter().flat_map(|&node| rule(stage, node)))
 }

@@ -7,9 +7,9 @@ use crate::golden::Role;
 use crate::recipe::{Form, Leaf, Op, Slice};
 use crate::replay::{Change, NewOperand};
 
-/// Weights that are tried in place of another.
+/// The most weights that are tried in place of another.
 const WEIGHTS: usize = 96;
-/// Earlier goldens that are tried in place of an operand.
+/// The most earlier goldens that are tried in place of an operand.
 const GOLDENS: usize = 24;
 
 pub(super) fn candidates(stage: &Stage, node: usize) -> Vec<Candidate> {
@@ -53,7 +53,8 @@ fn other_value(stage: &Stage, node: usize, at: usize, operand: usize) -> Vec<Can
             stage.name(operand),
             stage.op(node).name()
         );
-        // The operation's own result, or what the operand was computed from, is an operation too many or too few.
+        // If the operation gets its own result, it is applied once too often. If it gets what its operand was computed from,
+        // an operation is left out.
         let kind = match () {
             () if other == node || stage.descends(other, node) => CauseKind::Repeated,
             () if stage.descends(operand, other) => CauseKind::LeftOut,
@@ -76,7 +77,7 @@ fn other_value(stage: &Stage, node: usize, at: usize, operand: usize) -> Vec<Can
     found
 }
 
-/// Another weight of the same shape, those with similar names first.
+/// Another weight of the same shape. Weights with similar names come first.
 fn other_weight(stage: &Stage, node: usize, at: usize, operand: usize) -> Vec<Candidate> {
     let Some(own) = stage.weight(operand) else { return Vec::new() };
     let shape = stage.shape(operand);
@@ -94,7 +95,7 @@ fn other_weight(stage: &Stage, node: usize, at: usize, operand: usize) -> Vec<Ca
     others.iter().take(WEIGHTS).map(with).collect()
 }
 
-/// How many characters two names have in common at their ends.
+/// How many characters two names have in common at the start and at the end.
 fn alike(a: &str, b: &str) -> usize {
     let start = a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count();
     let end = a.bytes().rev().zip(b.bytes().rev()).take_while(|(a, b)| a == b).count();
@@ -134,7 +135,7 @@ fn other_part(stage: &Stage, node: usize, at: usize, operand: usize) -> Vec<Cand
     found
 }
 
-/// A matrix read in the other order of its axes.
+/// A weight with two axes exchanged, or with its kernel flipped.
 fn transposed(stage: &Stage, node: usize, at: usize, operand: usize) -> Vec<Candidate> {
     let shape = stage.shape(operand);
     if shape.len() < 2 || stage.weight(operand).is_none() {

@@ -1,4 +1,4 @@
-//! Two neighbouring operations in the other order.
+//! Two neighbouring operations in the opposite order.
 
 use super::super::candidate::{Candidate, Expression};
 use super::super::stage::Stage;

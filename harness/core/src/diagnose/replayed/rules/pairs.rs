@@ -1,4 +1,4 @@
-//! Features that are paired as halves in place of neighbours, or the other way round, as in rotary embeddings.
+//! Another pairing of features in rotary embeddings: with the other half in place of the neighbour, or the reverse.
 
 use super::super::candidate::{Candidate, Expression};
 use super::super::stage::Stage;
@@ -6,7 +6,7 @@ use crate::diagnose::CauseKind;
 use crate::recipe::{Form, Op};
 use crate::replay::NewOperand;
 
-/// Proposed at the target: a tensor of the stage in the other order of pairs, and the result put back.
+/// A tensor of the stage is put in the order of the other pairing, and the result is put back. Only the target proposes this.
 pub(super) fn candidates(stage: &Stage, node: usize) -> Vec<Candidate> {
     if node != stage.target {
         return Vec::new();
@@ -38,7 +38,7 @@ pub(super) fn candidates(stage: &Stage, node: usize) -> Vec<Candidate> {
     found
 }
 
-/// The last axis, read as (a, b), in the order (b, a).
+/// Splits the last axis into (a, b), and reads it in the order (b, a).
 fn turned(new: &mut Expression, x: NewOperand, shape: &[usize], a: usize, b: usize) -> NewOperand {
     let lead = &shape[..shape.len() - 1];
     let split: Vec<usize> = lead.iter().copied().chain([a, b]).collect();

@@ -147,7 +147,7 @@ fn indices(stage: &Stage, node: usize) -> Vec<Candidate> {
     found
 }
 
-/// Another range of numbers; the change is at the range, and is proposed by its first user.
+/// Another range of numbers. The change is at the range. The first node that uses the range proposes it.
 fn ranges(stage: &Stage, node: usize) -> Vec<Candidate> {
     let mut found = Vec::new();
     for (_, operand) in stage.operands(node) {

@@ -1,0 +1,119 @@
+//! Stages with a recipe: a fixture set in a temporary folder, and an actual from the same recipe with one mistake.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use mlx_parity_core::diagnose::{
+    Budget, Diagnosis, FailingCheckpoint, NoKnownTensors, StageRecipe, diagnose,
+};
+use mlx_parity_core::gate::{Floor, Gate, Rule};
+use mlx_parity_core::golden::FixtureSet;
+use mlx_parity_core::recipe::Recipe;
+use mlx_parity_core::replay::{Array, Replay, SetLeaves, Work};
+use mlx_parity_core::tensor::{Dtype, Tensor, write_npy};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::kit::{Dice, tensor};
+
+/// A stage: tensors that it starts from, and the nodes of its recipe. The last node is the golden `out`.
+pub(crate) struct RecipeCase {
+    root: TempDir,
+    nodes: String,
+    tensors: Vec<Value>,
+}
+
+impl RecipeCase {
+    /// A stage with these nodes, written as in `recipes.json`.
+    pub(crate) fn new(nodes: &str) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("a/b")).unwrap();
+        Self { root, nodes: nodes.to_owned(), tensors: Vec::new() }
+    }
+
+    /// With an input of normal numbers.
+    pub(crate) fn input(self, name: &str, shape: &[usize]) -> Self {
+        self.made("input", name, shape)
+    }
+
+    /// With a weight of normal numbers.
+    pub(crate) fn weight(self, name: &str, shape: &[usize]) -> Self {
+        self.made("weight", name, shape)
+    }
+
+    fn made(mut self, role: &str, name: &str, shape: &[usize]) -> Self {
+        let seed = 7 + self.tensors.len() as u64;
+        let values = Dice::new(seed).normals(shape.iter().product());
+        self.add(role, name, &tensor(Dtype::Float32, shape, &values));
+        self
+    }
+
+    fn add(&mut self, role: &str, name: &str, tensor: &Tensor) {
+        let file = format!("{role}.{name}.npy");
+        write_npy(self.root.path().join("a/b").join(&file), &tensor.view()).unwrap();
+        let mut entry = json!({"name": name, "role": role, "file": file, "dtype": tensor.dtype().name(),
+            "shape": tensor.shape(), "sha256": "0".repeat(64)});
+        if role == "golden" {
+            entry["sequence"] = json!(0);
+        }
+        self.tensors.push(entry);
+    }
+
+    /// The set as far as it is known, with a recipe.
+    fn set(&self, nodes: &str, goldens: &Value) -> (FixtureSet, Recipe) {
+        let recipe = format!(
+            "{{\"format\": 1, \"sources\": [\"model.py\"], \"nodes\": [{nodes}], \"goldens\": {goldens}, \"missing\": {{}}}}"
+        );
+        fs::write(self.root.path().join("a/b/recipes.json"), &recipe).unwrap();
+        let manifest = json!({"format": 1, "tensors": self.tensors, "provenance": {},
+            "recipes": {"file": "recipes.json", "sha256": crate::golden::sha(recipe.as_bytes())},
+            "made_by": {"key": "0".repeat(64), "script": "x.py", "source": "x", "params": {}}});
+        fs::write(self.root.path().join("a/b/manifest.json"), manifest.to_string()).unwrap();
+        let set = FixtureSet::open(self.root.path(), "a/b").unwrap();
+        let read = Recipe::parse(recipe.as_bytes()).unwrap();
+        (set, read)
+    }
+
+    /// What the nodes compute, in float32.
+    fn computed(&self, nodes: &str) -> Tensor {
+        let (set, recipe) = self.set(nodes, &json!({}));
+        let leaves = SetLeaves { set: &set, recipe: &recipe };
+        let work = Work::new(1 << 40, 1 << 33);
+        let replay = Replay::new(&recipe, recipe.nodes.len() - 1, BTreeSet::new(), &leaves, &work).unwrap();
+        let value: Array = replay.target().unwrap();
+        tensor(Dtype::Float32, value.shape(), value.values())
+    }
+
+    /// The diagnosis of a port whose nodes differ from the recipe's in one text.
+    pub(crate) fn with(mut self, right: &str, wrong: &str) -> Diagnosis {
+        assert_eq!(self.nodes.matches(right).count(), 1, "`{right}` is in the recipe once");
+        let golden = self.computed(&self.nodes);
+        let actual = self.computed(&self.nodes.replace(right, wrong));
+        self.add("golden", "out", &golden);
+        let last =
+            serde_json::from_str::<Value>(&format!("[{}]", self.nodes)).unwrap().as_array().unwrap().len()
+                - 1;
+        let (set, recipe) = self.set(&self.nodes, &json!({"out": last}));
+        let rule = Rule {
+            gate: Some(Gate::Noise { k: 8.0 }),
+            floor: Some(Floor { max: 1e-6, rms: 1e-7 }),
+            ..Rule::default()
+        };
+        diagnose(&FailingCheckpoint {
+            name: "out",
+            stage: None,
+            expected: golden.view(),
+            actual: actual.view(),
+            rule: &rule,
+            known: &NoKnownTensors,
+            recipe: Some(StageRecipe {
+                recipe: &recipe,
+                fixtures: &set,
+                tapped: BTreeSet::new(),
+                squeeze: &[],
+                layout: None,
+            }),
+            budget: &Budget::of_a_run(),
+        })
+    }
+}

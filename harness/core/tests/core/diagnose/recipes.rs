@@ -1,0 +1,96 @@
+//! Causes that the recipe of a golden shows: one mistake in the reference's computation, found by replaying it.
+
+use mlx_parity_core::diagnose::{CauseKind, Diagnosis, RecipeUse};
+
+use super::recipe_kit::RecipeCase;
+
+/// Checks that the first cause is of this kind, or says the same as one of it, and returns its text.
+#[track_caller]
+fn explained(diagnosis: &Diagnosis, kind: CauseKind) -> &str {
+    let cause = diagnosis.causes.first().unwrap_or_else(|| panic!("nothing explains it: {diagnosis:?}"));
+    assert!(cause.kind == kind || cause.also.contains(&kind), "{cause:?}");
+    &cause.text
+}
+
+const NORM: &str =
+    r#"["input",[],{"name":"x"}], ["weight",[],{"name":"w"}], ["rms_norm",[0,1],{"rank":1,"eps":1e-6},0,7]"#;
+
+fn norm() -> RecipeCase {
+    RecipeCase::new(NORM).input("x", &[1, 6, 32]).weight("w", &[32])
+}
+
+#[test]
+fn another_eps() {
+    let found = norm().with("1e-6", "1e-2");
+    let text = explained(&found, CauseKind::Constant).to_owned();
+    assert!(text.contains("0.01"), "{text}");
+    assert_eq!((found.recipe, found.causes[0].place.as_deref()), (RecipeUse::Replayed, Some("model.py:7")));
+}
+
+#[test]
+fn an_eps_that_nobody_uses_is_solved_for() {
+    let found = norm().with("1e-6", "0.0037");
+    let text = explained(&found, CauseKind::Constant);
+    assert!(text.contains("eps 0.0037 in place of 1e-6"), "{text}");
+}
+
+#[test]
+fn a_weight_that_is_left_out() {
+    explained(&norm().with("\"rms_norm\",[0,1]", "\"rms_norm\",[0]"), CauseKind::LeftOut);
+}
+
+const MLP: &str = r#"["input",[],{"name":"x"}], ["weight",[],{"name":"gate"}], ["weight",[],{"name":"up"}],
+    ["linear",[0,1],{},0,3], ["linear",[0,2],{},0,4], ["silu",[3],{},0,5], ["mul",[5,4],{},0,5]"#;
+
+fn mlp() -> RecipeCase {
+    RecipeCase::new(MLP).input("x", &[1, 6, 32]).weight("gate", &[48, 32]).weight("up", &[48, 32])
+}
+
+#[test]
+fn another_activation() {
+    explained(&mlp().with("\"silu\",[3],{}", "\"gelu\",[3],{\"tanh\":false}"), CauseKind::Function);
+}
+
+#[test]
+fn an_activation_of_the_other_half() {
+    explained(
+        &mlp().with("\"silu\",[3],{},0,5], [\"mul\",[5,4]", "\"silu\",[4],{},0,5], [\"mul\",[5,3]"),
+        CauseKind::Exchanged,
+    );
+}
+
+#[test]
+fn a_sum_for_a_product() {
+    explained(&mlp().with("\"mul\"", "\"add\""), CauseKind::Function);
+}
+
+const ATTENTION: &str = r#"["input",[],{"name":"q"}], ["input",[],{"name":"k"}], ["input",[],{"name":"v"}],
+    ["attention",[0,1,2],{"scale":0.25,"causal":true,"groups":1,"mask":null},0,9]"#;
+
+fn attention() -> RecipeCase {
+    let shape = [1, 2, 10, 16];
+    RecipeCase::new(ATTENTION).input("q", &shape).input("k", &shape).input("v", &shape)
+}
+
+#[test]
+fn attention_without_its_scale_or_its_mask() {
+    explained(&attention().with("\"scale\":0.25", "\"scale\":1.0"), CauseKind::Constant);
+    explained(&attention().with("\"causal\":true", "\"causal\":false"), CauseKind::MaskChange);
+}
+
+/// A stage of 3 billion multiply-adds is replayed for some of its tokens.
+#[test]
+fn a_large_stage_is_replayed_in_part() {
+    let nodes = r#"["input",[],{"name":"x"}], ["weight",[],{"name":"norm"}], ["rms_norm",[0,1],{"rank":1,"eps":1e-6},0,7],
+        ["weight",[],{"name":"w"}], ["linear",[2,3],{},0,8], ["reshape",[4],{"shape":[1,3000,8,128]},0,9],
+        ["permute",[5],{"axes":[0,2,1,3]},0,9]"#;
+    let case = RecipeCase::new(nodes)
+        .input("x", &[1, 3000, 1000])
+        .weight("norm", &[1000])
+        .weight("w", &[1024, 1000]);
+    let found = case.with("1e-6", "1e-2");
+    let text = explained(&found, CauseKind::Constant);
+    assert!(text.contains("by a replay of ") && text.contains(" of the 3000 of axis 2"), "{text}");
+    assert_eq!(found.recipe, RecipeUse::Part);
+    assert!(found.causes[0].sampled.is_some());
+}
