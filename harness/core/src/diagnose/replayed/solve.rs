@@ -1,6 +1,7 @@
 //! Solves for a number of the recipe, if no change of the rules explains the error.
 
 use super::candidate::Candidate;
+use super::rules::tied::tied;
 use super::stage::Stage;
 use crate::diagnose::CauseKind;
 use crate::number::Short;
@@ -18,8 +19,9 @@ pub(super) struct Slot<'s> {
     node: usize,
     old: f64,
     what: &'static str,
-    name: &'static str,
-    change: Box<dyn Fn(f64) -> Change + 's>,
+    /// Where the number is.
+    place: String,
+    changes: Box<dyn Fn(f64) -> Vec<Change> + 's>,
 }
 
 /// The numbers in the operations of a stage.
@@ -27,9 +29,9 @@ pub(super) fn slots<'s>(stage: &'s Stage<'s>) -> Vec<Slot<'s>> {
     let mut found = Vec::new();
     for &node in &stage.computed {
         let op = stage.op(node);
-        let name = op.name();
         let mut push = |old: f64, what, change: Box<dyn Fn(f64) -> Change + 's>| {
-            found.push(Slot { node, old, what, name, change });
+            let (place, changes) = (format!(" in `{}`", op.name()), Box::new(move |new| vec![change(new)]));
+            found.push(Slot { node, old, what, place, changes });
         };
         if let Op::Binary(_) = op {
             for (at, operand) in stage.node(node).inputs.iter().enumerate() {
@@ -79,6 +81,17 @@ pub(super) fn slots<'s>(stage: &'s Stage<'s>) -> Vec<Slot<'s>> {
             _ => {}
         }
     }
+    for group in tied(stage) {
+        let (node, old) = (group.node(), group.number);
+        let changes = Box::new(move |new| group.changes(stage, new));
+        found.push(Slot {
+            node,
+            old,
+            what: "",
+            place: ", in all places that depend on it".to_owned(),
+            changes,
+        });
+    }
     found
 }
 
@@ -86,7 +99,7 @@ pub(super) fn slots<'s>(stage: &'s Stage<'s>) -> Vec<Slot<'s>> {
 ///
 /// `distance` returns the prediction of changes minus the actual, per element.
 pub(super) fn fit(slot: &Slot, distance: impl Fn(&[Change]) -> Option<Vec<f64>>) -> Option<Candidate> {
-    let at = |x: f64| distance(&[(slot.change)(x)]).filter(|far| far.iter().all(|x| x.is_finite()));
+    let at = |x: f64| distance(&(slot.changes)(x)).filter(|far| far.iter().all(|x| x.is_finite()));
     let squares = |far: &[f64]| far.iter().map(|x| x * x).sum::<f64>();
     // Positive numbers are searched on a logarithmic scale: eps may be off by powers of ten.
     let scale = |x: f64| if slot.old > 0.0 { slot.old * x.exp() } else { slot.old + x };
@@ -121,9 +134,9 @@ pub(super) fn fit(slot: &Slot, distance: impl Fn(&[Change]) -> Option<Vec<f64>>)
         }
     }
     let new = rounded(scale(x));
-    let text = format!("{}{} in place of {} in `{}`", slot.what, Short(new), Short(slot.old), slot.name);
-    let candidate = Candidate::new(CauseKind::Constant, COST, (slot.change)(new), text);
-    (x != 0.0).then_some(Candidate { node: slot.node, ..candidate })
+    let text = format!("{}{} in place of {}{}", slot.what, Short(new), Short(slot.old), slot.place);
+    let (kind, node, changes) = (CauseKind::Constant, slot.node, (slot.changes)(new));
+    (x != 0.0).then_some(Candidate { kind, cost: COST, node, changes, text })
 }
 
 /// A short number near the solved one, if there is one: 0.0037 for a solved 0.00369998, because people write short numbers.

@@ -226,7 +226,7 @@ fn counts(stage: &Stage, node: usize) -> bool {
 }
 
 /// Numbers that a port may use by mistake in place of `old`.
-fn numbers(stage: &Stage, old: f64) -> Vec<f64> {
+pub(super) fn numbers(stage: &Stage, old: f64) -> Vec<f64> {
     let mut found =
         vec![old * 2.0, old / 2.0, -old, old + 1.0, old - 1.0, old * old, 1.0 / old, old.abs().sqrt()];
     for length in stage.lengths() {

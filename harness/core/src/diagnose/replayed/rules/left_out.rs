@@ -1,6 +1,6 @@
 //! An operation, or an optional operand, that is left out.
 
-use super::super::candidate::Candidate;
+use super::super::candidate::{Candidate, Expression};
 use super::super::stage::Stage;
 use super::masks::mask_kind;
 use crate::diagnose::CauseKind;
@@ -67,6 +67,17 @@ fn operand_left_out(stage: &Stage, node: usize) -> Vec<Candidate> {
         let op = Product::Attention { scale: *scale, causal: *causal, groups: *groups, mask: None };
         drop(3, Op::Product(op), CauseKind::MaskChange, "the mask ", &mut found);
         return found;
+    }
+    if let Op::Dequantize { .. } = op
+        && let Some(&Operand::Node(biases)) = stage.node(node).inputs.get(2)
+    {
+        let mut new = Expression::default();
+        let zeros = new.add(Op::Binary(Binary::Mul), vec![NewOperand::Old(biases), NewOperand::Number(0.0)]);
+        let mut inputs: Vec<NewOperand> = stage.node(node).inputs.iter().copied().map(Into::into).collect();
+        inputs[2] = zeros;
+        let result = new.add(op.clone(), inputs);
+        let text = format!("the biases {} left out of `{}`", stage.name(biases), op.name());
+        found.push(Candidate::new(CauseKind::LeftOut, 1, new.replaces(node, result), text));
     }
     for at in counts.required..counts.required + counts.optional {
         drop(at, op.clone(), CauseKind::LeftOut, "", &mut found);

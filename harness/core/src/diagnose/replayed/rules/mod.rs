@@ -15,6 +15,8 @@ mod pairs;
 mod positions;
 mod precision;
 mod repeated;
+mod skipped;
+pub(super) mod tied;
 
 use super::candidate::Candidate;
 use super::stage::Stage;
@@ -25,7 +27,9 @@ type RuleOf = fn(&Stage, usize) -> Vec<Candidate>;
 /// Rules that are tried at each computed node, in this order.
 const RULES: &[RuleOf] = &[
     constants::candidates,
+    tied::candidates,
     left_out::candidates,
+    skipped::candidates,
     repeated::candidates,
     functions::candidates,
     exchanged::candidates,

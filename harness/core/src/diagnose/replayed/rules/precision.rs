@@ -30,6 +30,7 @@ pub(super) fn candidates(stage: &Stage, node: usize) -> Vec<Candidate> {
         }
         if node == stage.target {
             found.push(everything(stage, dtype));
+            found.extend(weights(stage, dtype));
         }
     }
     found
@@ -47,4 +48,19 @@ fn everything(stage: &Stage, dtype: Dtype) -> Candidate {
     let changes = stage.computed.iter().map(rounded).collect();
     let text = format!("every intermediate result rounded to {dtype}");
     Candidate { kind: CauseKind::Precision, cost: 3, node: stage.target, changes, text }
+}
+
+/// All weights rounded, if there are several.
+fn weights(stage: &Stage, dtype: Dtype) -> Option<Candidate> {
+    let weights = stage.nodes().iter().copied().filter(|node| stage.weight(*node).is_some());
+    let rounded = |node: usize| Change::node(node, Op::Cast { dtype }, vec![NewOperand::Old(node)]);
+    let changes: Vec<Change> = weights.map(rounded).collect();
+    let text = format!("all weights rounded to {dtype}");
+    (changes.len() > 1).then_some(Candidate {
+        kind: CauseKind::Precision,
+        cost: 3,
+        node: stage.target,
+        changes,
+        text,
+    })
 }
