@@ -28,6 +28,8 @@ const NAMES: &[&str] = &[
     "slope_of_gelu",
     "pooled_by_mean",
     "pooled_before_end",
+    "pooled_before_norm",
+    "padding_hidden",
     // Rewrites.
     "qkv_fused",
     "fused_attention",
@@ -59,25 +61,33 @@ fn forward(encoder: &mut Encoder, ids: &Array, v: &Variant) -> Computed {
     } else {
         causal_mask(ids.dim(1), x.dtype())?
     };
+    let mask = if v.is("padding_hidden") {
+        // The padding is the end mark, so the mark itself is hidden, too.
+        let padding = ids.eq(Array::from_int(encoder.eos_token_id))?.as_dtype(Dtype::Float32)?;
+        mask.add(times(&padding, f32::MIN)?.expand_dims_axes(&[1, 2])?)?
+    } else {
+        mask
+    };
     let count = encoder.layers.len();
     for (i, each) in encoder.layers.iter().enumerate() {
         let _scope = scope("layers", i);
         let next = encoder.layers[(i + 1) % count].attn.out.bias.value.as_ref();
         x = layer(each, next, &x, &mask, v)?;
     }
-    let x = tap("out", norm(&encoder.final_norm, &x, v)?)?;
+    let normed = tap("out", norm(&encoder.final_norm, &x, v)?)?;
+    let from = if v.is("pooled_before_norm") { &x } else { &normed };
     let ends = ids.eq(Array::from_int(encoder.eos_token_id))?.as_dtype(Dtype::Int32)?;
     let mut place = argmax_axis(ends, -1, true)?;
     if v.is("pooled_before_end") {
         place = place.as_dtype(Dtype::Int32)?.subtract(Array::from_int(1))?;
     }
     let pooled = if v.is("pooled_by_mean") {
-        x.mean_axis(1, false)?
+        from.mean_axis(1, false)?
     } else {
-        x.take_along_axis(place.expand_dims(-1)?, 1)?.squeeze_axes(&[1])?
+        from.take_along_axis(place.expand_dims(-1)?, 1)?.squeeze_axes(&[1])?
     };
     tap("pooled", pooled)?;
-    Ok(x)
+    Ok(normed)
 }
 
 fn norm(norm: &nn::LayerNorm, x: &Array, v: &Variant) -> Computed {

@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use super::ops::{Computed, scalar};
 use super::{Variant, add};
+use crate::change::through;
 use crate::flow_match::right::Case;
 
 const NAMES: &[&str] = &[
@@ -21,6 +22,8 @@ const NAMES: &[&str] = &[
     "rho_of_five",
     "noise_and_image_exchanged",
     "step_without_length",
+    "image_kept_by_variance",
+    "sigmas_in_bfloat16",
     // Rewrites.
     "shifted_by_reciprocal",
     "moved_in_its_dtype",
@@ -136,7 +139,12 @@ fn schedule_with(
 }
 
 fn step(schedule: &Schedule, index: i32, velocity: &Array, sample: &Array, v: &Variant) -> Computed {
-    let change = schedule.sigmas.try_index(index + 1)?.subtract(schedule.sigmas.try_index(index)?)?;
+    let sigmas = if v.is("sigmas_in_bfloat16") {
+        through(&schedule.sigmas, Dtype::Bfloat16)?
+    } else {
+        schedule.sigmas.clone()
+    };
+    let change = sigmas.try_index(index + 1)?.subtract(sigmas.try_index(index)?)?;
     let change = change.as_dtype(velocity.dtype())?;
     let way = if v.is("step_without_length") { velocity.clone() } else { change.multiply(velocity)? };
     // The sum of two numbers of bfloat16 is rounded once, with or without float32 in between.
@@ -150,7 +158,12 @@ fn step(schedule: &Schedule, index: i32, velocity: &Array, sample: &Array, v: &V
 
 fn noised(schedule: &Schedule, index: i32, image: &Array, noise: &Array, v: &Variant) -> Computed {
     let sigma = schedule.sigmas.try_index(index)?.as_dtype(image.dtype())?;
-    let clean = scalar(1.0, image.dtype())?.subtract(&sigma)?;
+    let clean = if v.is("image_kept_by_variance") {
+        // As in diffusion that keeps the variance: the squares of both shares add up to one.
+        scalar(1.0, image.dtype())?.subtract(sigma.square()?)?.sqrt()?
+    } else {
+        scalar(1.0, image.dtype())?.subtract(&sigma)?
+    };
     let (noise, image) = if v.is("noise_and_image_exchanged") { (image, noise) } else { (noise, image) };
     tap("noised", sigma.multiply(noise)?.add(clean.multiply(image)?)?)
 }

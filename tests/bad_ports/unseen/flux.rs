@@ -33,6 +33,8 @@ const NAMES: &[&str] = &[
     "mlp_before_attention",
     "residual_of_normed",
     "last_silu_left_out",
+    "image_ids_before_text",
+    "tables_in_half_precision",
     // In bfloat16.
     "positions_from_one",
     "query_norm_of_text",
@@ -44,6 +46,9 @@ const NAMES: &[&str] = &[
     "silu_for_gelu",
     "single_gate_left_out",
     "last_scale_left_out",
+    "modulated_twice",
+    "activated_after_joined",
+    "first_tokens_kept",
     // Rewrites.
     "attention_by_formula",
     "modulated_by_sum",
@@ -79,7 +84,12 @@ fn forward(model: &Transformer, inputs: &Inputs, v: &Variant) -> Computed {
     let condition = condition(&model.time_text_embed, &timestep, &guidance, &inputs.pooled_projections, v)?;
     let mut text = tap("context_embedder", linear(&model.context_embedder, &inputs.encoder_hidden_states)?)?;
 
-    let rope = Tables::new(&model.rope, &concatenate(&[&inputs.txt_ids, &inputs.img_ids], 0)?, v)?;
+    let ids = if v.is("image_ids_before_text") {
+        [&inputs.img_ids, &inputs.txt_ids]
+    } else {
+        [&inputs.txt_ids, &inputs.img_ids]
+    };
+    let rope = Tables::new(&model.rope, &concatenate(&ids, 0)?, v)?;
     for (i, block) in model.transformer_blocks.iter().enumerate() {
         let _scope = scope("transformer_blocks", i);
         (text, image) = double(block, &text, &image, &condition, &rope, v)?;
@@ -89,7 +99,11 @@ fn forward(model: &Transformer, inputs: &Inputs, v: &Variant) -> Computed {
         let _scope = scope("single_transformer_blocks", i);
         both = single(block, &both, &condition, &rope, v)?;
     }
-    let image = both.try_index((.., text.dim(1).., ..))?;
+    let image = if v.is("first_tokens_kept") {
+        both.try_index((.., ..image.dim(1), ..))?
+    } else {
+        both.try_index((.., text.dim(1).., ..))?
+    };
     tap("proj_out", linear(&model.proj_out, &last_norm(&model.norm_out, &image, &condition, v)?)?)
 }
 
@@ -207,7 +221,11 @@ fn finish(
     let x = named("residual", x)?;
     let is_left_out = suffix == "_context" && v.is("text_norm_left_out");
     let normed = named("norm2", if is_left_out { x.clone() } else { layer_norm(&x)? })?;
-    let inside = named("modulated", modulated(&normed, scale_mlp, shift_mlp, v)?)?;
+    let mut inside = modulated(&normed, scale_mlp, shift_mlp, v)?;
+    if v.is("modulated_twice") {
+        inside = modulated(&inside, scale_mlp, shift_mlp, v)?;
+    }
+    let inside = named("modulated", inside)?;
     let y = {
         let _scope = scope(&format!("ff{suffix}"), None);
         let active = activated(&tap("proj", linear(&ff.proj, &inside)?)?, v)?;
@@ -226,11 +244,15 @@ fn single(block: &SingleBlock, x: &Array, condition: &Array, rope: &Tables, v: &
         let _scope = scope("norm", None);
         ada_norm(&block.norm, x, condition, ["gate"], v)?
     };
-    let mlp = tap("proj_mlp", linear(&block.proj_mlp, &normed)?)?;
-    let mlp = tap("act_mlp", activated(&mlp, v)?)?;
+    let projected = tap("proj_mlp", linear(&block.proj_mlp, &normed)?)?;
+    let mlp = tap("act_mlp", activated(&projected, v)?)?;
     let mixed = single_attention(&block.attn, &normed, rope, v)?;
-    let joined = if v.is("mlp_before_attention") { [&mlp, &mixed] } else { [&mixed, &mlp] };
-    let y = tap("proj_out", linear(&block.proj_out, &concatenate(&joined, -1)?)?)?;
+    let joined = if v.is("activated_after_joined") {
+        activated(&concatenate(&[&mixed, &projected], -1)?, v)?
+    } else {
+        concatenate(&if v.is("mlp_before_attention") { [&mlp, &mixed] } else { [&mixed, &mlp] }, -1)?
+    };
+    let y = tap("proj_out", linear(&block.proj_out, &joined)?)?;
     let gated = if v.is("single_gate_left_out") { y } else { gate.expand_dims(1)?.multiply(y)? };
     let gated = tap("gated", gated)?;
     tap("out", if v.is("residual_of_normed") { &normed } else { x }.add(gated)?)

@@ -44,12 +44,16 @@ impl Tables {
         Ok(Self { cos: tap("cos", table(f64::cos))?, sin: tap("sin", table(f64::sin))? })
     }
 
-    fn turn(&self, x: &Array) -> Computed {
+    fn turn(&self, x: &Array, v: &Variant) -> Computed {
+        let is_narrow = v.is("tables_in_half_precision");
+        let table = |table: &Array| {
+            if is_narrow { through(table, Dtype::Float16)? } else { table.clone() }.expand_dims(1)
+        };
         let x32 = wide(x)?;
         let pairs = x32.reshape(&[x.dim(0), x.dim(1), x.dim(2), -1, 2])?.split_equal(2, -1)?;
         let (real, imaginary) = (pairs[0].squeeze_axes(&[-1])?, pairs[1].squeeze_axes(&[-1])?);
         let other = stack(&[&imaginary.negative()?, &real], -1)?.reshape(x.shape())?;
-        let sum = x32.multiply(self.cos.expand_dims(1)?)?.add(other.multiply(self.sin.expand_dims(1)?)?)?;
+        let sum = x32.multiply(table(&self.cos)?)?.add(other.multiply(table(&self.sin)?)?)?;
         sum.as_dtype(x.dtype())
     }
 }
@@ -130,9 +134,9 @@ pub(super) fn single_attention(layer: &Attention, x: &Array, rope: &Tables, v: &
 }
 
 fn attend(q: &Array, k: &Array, values: &Array, rope: &Tables, v: &Variant) -> Computed {
-    let q = turned(&tap("q_rope", rope.turn(q)?)?)?;
-    let k = turned(&tap("k_rope", rope.turn(k)?)?)?;
-    let values = if v.is("values_rotated") { rope.turn(values)? } else { values.clone() };
+    let q = turned(&tap("q_rope", rope.turn(q, v)?)?)?;
+    let k = turned(&tap("k_rope", rope.turn(k, v)?)?)?;
+    let values = if v.is("values_rotated") { rope.turn(values, v)? } else { values.clone() };
     let values = turned(&values)?;
     let scale = (q.dim(-1) as f32).sqrt().recip();
     let sdpa = |q: &Array, k: &Array, values: &Array| {

@@ -7,7 +7,7 @@ use parity_tests::gated_mlp::Block;
 
 use super::ops::{exact_gelu, fused, linear, linear_of, rms_norm, rms_norm_over, silu};
 use super::{Variant, add};
-use crate::change::times;
+use crate::change::{plus, times};
 
 const NAMES: &[&str] = &[
     "divided_by_one_less",
@@ -16,6 +16,7 @@ const NAMES: &[&str] = &[
     "up_of_unnormed",
     "down_reshaped",
     "residual_of_normed",
+    "sigmoid_without_minus",
     // Rewrites.
     "gate_and_up_fused",
     "silu_by_sigmoid",
@@ -50,6 +51,9 @@ fn forward(run: &Run, v: &Variant) -> PortResult {
         exact_gelu(&gate)?.multiply(up)?
     } else if v.is("activated_after_product") {
         silu(&gate.multiply(up)?)?
+    } else if v.is("sigmoid_without_minus") {
+        // `x / (1 + exp(x))`.
+        gate.divide(plus(&gate.exp()?, 1.0)?)?.multiply(up)?
     } else if v.is("silu_by_sigmoid") {
         ops::sigmoid(&gate)?.multiply(&gate)?.multiply(up)?
     } else {

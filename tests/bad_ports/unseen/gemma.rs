@@ -14,7 +14,7 @@ use serde::Deserialize;
 use super::gemma_attention::{Cache, attention};
 use super::ops::{Computed, exact_gelu, linear, rms_norm_over, scalar};
 use super::{Variant, add};
-use crate::change::{plus, wide};
+use crate::change::{plus, through, wide};
 
 const NAMES: &[&str] = &[
     "embedding_not_scaled",
@@ -41,6 +41,8 @@ const NAMES: &[&str] = &[
     "neighbours_rotated",
     "keys_not_rotated",
     "key_heads_tiled",
+    "root_in_bfloat16",
+    "capped_twice",
     // In bfloat16.
     "embedding_scaled_twice",
     "layer_for_rms_norm",
@@ -56,6 +58,8 @@ const NAMES: &[&str] = &[
     "sigmoid_for_gelu",
     "normed_twice",
     "cap_of_scores",
+    "offset_not_advanced",
+    "logits_not_scaled_back",
     // Rewrites.
     "cap_by_reciprocal",
     "mask_added",
@@ -104,6 +108,8 @@ fn logits(model: &mut Gemma, config: &Config, tokens: &Array, cache: &mut [Cache
     let head = tap("lm_head", head)?;
     let logits = if v.is("last_cap_left_out") {
         head
+    } else if v.is("logits_not_scaled_back") {
+        ops::tanh(head.divide(scalar(model.final_cap, head.dtype())?)?)?
     } else {
         let is_of_scores = v.is("cap_of_scores");
         capped(&head, if is_of_scores { config.attn_logit_softcapping } else { model.final_cap })?
@@ -118,9 +124,16 @@ fn features(
     cache: &mut [Cache],
     v: &Variant,
 ) -> Computed {
-    let start = if v.is("positions_of_cache") { cache[0].len() } else { cache[0].seen };
+    let start = match () {
+        () if v.is("positions_of_cache") => cache[0].len(),
+        () if v.is("offset_not_advanced") => cache[0].prompt,
+        () => cache[0].seen,
+    };
     let embedded = decoder.embed_tokens.forward(tokens)?;
-    let root = scalar((embedded.dim(-1) as f32).sqrt(), embedded.dtype())?;
+    let mut root = scalar((embedded.dim(-1) as f32).sqrt(), embedded.dtype())?;
+    if v.is("root_in_bfloat16") {
+        root = through(&root, Dtype::Bfloat16)?;
+    }
     let mut x = if v.is("embedding_not_scaled") { embedded } else { embedded.multiply(&root)? };
     if v.is("embedding_scaled_twice") {
         x = x.multiply(&root)?;

@@ -15,13 +15,15 @@ use crate::change::{Pairs, times, turned as rotated};
 /// The cached keys and values of one layer.
 pub(super) struct Cache {
     pub(super) seen: i32,
+    /// Number of tokens that were appended first.
+    pub(super) prompt: i32,
     window: Option<i32>,
     held: Option<(Array, Array)>,
 }
 
 impl Cache {
     pub(super) fn new(window: Option<i32>) -> Self {
-        Self { seen: 0, window, held: None }
+        Self { seen: 0, prompt: 0, window, held: None }
     }
 
     /// Number of tokens that the cache still holds.
@@ -30,6 +32,9 @@ impl Cache {
     }
 
     fn append(&mut self, keys: Array, values: Array, v: &Variant) -> Result<(Array, Array), Exception> {
+        if self.seen == 0 {
+            self.prompt = keys.dim(2);
+        }
         self.seen += keys.dim(2);
         let (keys, values) = match self.held.take() {
             Some((old_keys, old_values)) => {
@@ -121,6 +126,8 @@ fn cap(
 ) -> Computed {
     if v.is("cap_left_out") {
         Ok(scores.clone())
+    } else if v.is("capped_twice") {
+        capped(&capped(scores, layer.cap)?, layer.cap)
     } else if v.is("capped_by_clamp") {
         ops::clip(scores, (-layer.cap, layer.cap))
     } else if v.is("cap_before_scale") {

@@ -9,17 +9,19 @@ use parity_tests::quantized::linear::{Packing, Twins, quantize};
 
 use super::ops::{Computed, linear, linear_of};
 use super::{Variant, add};
-use crate::change::{later, through};
+use crate::change::{later, through, wide};
 
 const NAMES: &[&str] = &[
     "bias_twice",
     "zero_point_before_scale",
     "scales_of_next_group",
     "scales_in_half_precision",
+    "zero_point_subtracted",
     // In bfloat16.
     "float_bias_left_out",
     "zero_point_left_out",
     "first_weight_in_high_bits",
+    "groups_interleaved",
     // Rewrites.
     "product_of_dequantized",
 ];
@@ -71,6 +73,13 @@ fn dequantized(packed: &QuantizedLinear, v: &Variant) -> Computed {
     } else if v.is("zero_point_before_scale") {
         // `(q + bias) * scale`, as formats with a zero point have it.
         of(weight, scales, &biases.multiply(scales)?)
+    } else if v.is("zero_point_subtracted") {
+        of(weight, scales, &biases.negative()?)
+    } else if v.is("groups_interleaved") {
+        // A group has every n-th weight of a row, not neighbouring ones.
+        let levels = wide(&of(weight, &ops::ones_like(scales)?, &ops::zeros_like(biases)?)?)?;
+        let spread = |x: &Array| ops::tile(wide(x)?, &[1, packed.group_size]);
+        levels.multiply(spread(scales)?)?.add(spread(biases)?)?.as_dtype(scales.dtype())
     } else if v.is("scales_of_next_group") {
         of(weight, &later(scales, 1, -1)?, biases)
     } else if v.is("scales_in_half_precision") {

@@ -35,6 +35,10 @@ const NAMES: &[&str] = &[
     "head_of_unnormed",
     "least_likely",
     "positions_one_behind",
+    "head_norms_of_default_eps",
+    "norm_over_all_heads",
+    "caches_popped",
+    "mask_without_offset",
     // Rewrites.
     "qkv_fused",
     "fast_rope",
@@ -84,6 +88,10 @@ fn generate(run: &Run, v: &Variant) -> PortResult {
 fn logits(model: &mut Qwen3, config: &Config, tokens: &Array, cache: &mut [Cache], v: &Variant) -> Computed {
     let decoder = &mut model.model;
     let seen = cache[0].as_ref().map_or(0, |(keys, _)| keys.dim(2));
+    if v.is("caches_popped") && seen > 0 {
+        // Each layer pushed its cache to a list, and takes one from its end.
+        cache.reverse();
+    }
     let start = if v.is("positions_one_behind") { (seen - 1).max(0) } else { seen };
     let mut x = tap("embed_tokens", decoder.embed_tokens.forward(tokens)?)?;
     let (cos, sin) = decoder.rope.tables(start..start + tokens.dim(1), x.dtype())?;
@@ -146,9 +154,9 @@ fn attention(
         (linear(&layer.q_proj, x)?, linear(&layer.k_proj, x)?, linear(&layer.v_proj, x)?)
     };
     let q = heads(&tap("q_proj", q)?)?;
-    let normed_q = turned(&tap("q_norm", rms_norm(&layer.q_norm, &q)?)?)?;
+    let normed_q = turned(&tap("q_norm", head_norm(&layer.q_norm, &q, v)?)?)?;
     let k = heads(&tap("k_proj", k)?)?;
-    let normed_k = turned(&tap("k_norm", rms_norm(&layer.k_norm, &k)?)?)?;
+    let normed_k = turned(&tap("k_norm", head_norm(&layer.k_norm, &k, v)?)?)?;
     let values = turned(&heads(&tap("v_proj", values)?)?)?;
     let (q, k) = if v.is("rotated_before_normed") {
         let rotated = |x: &Array| turn(&turned(x)?, positions, v);
@@ -183,7 +191,11 @@ fn attention(
         times(&q.matmul(flat(&keys)?)?, if v.is("scaled_twice") { scale * scale } else { scale })?
     };
     let scores = tap("scores", scores)?;
-    let last_seen = if v.is("sees_next_token") { seen + 1 } else { seen };
+    let last_seen = match () {
+        () if v.is("sees_next_token") => seen + 1,
+        () if v.is("mask_without_offset") => 0,
+        () => seen,
+    };
     let visible = ops::tri::<bool>(tokens, Some(keys.dim(2)), Some(last_seen))?;
     let fill = if v.is("mask_of_minus_ten") { -10.0 } else { f32::NEG_INFINITY };
     let hidden = masked(&scores, &visible, fill)?;
@@ -200,6 +212,18 @@ fn attention(
     };
     let context = turned(&tap("context", context)?)?.reshape(&[batch, tokens, -1])?;
     tap("o_proj", linear(if v.is("o_proj_of_next_layer") { next } else { &layer.o_proj }, &context)?)
+}
+
+/// The norm of each head of `[batch, tokens, heads, features]`.
+fn head_norm(norm: &nn::RmsNorm, x: &Array, v: &Variant) -> Computed {
+    if v.is("norm_over_all_heads") {
+        let all = x.reshape(&[x.dim(0), x.dim(1), -1])?;
+        return rms_norm_over(&all, -1, norm.eps)?.reshape(x.shape())?.multiply(&*norm.weight);
+    }
+    if v.is("head_norms_of_default_eps") {
+        return fast::rms_norm(x, Some(&*norm.weight), 1e-5);
+    }
+    rms_norm(norm, x)
 }
 
 fn turn(x: &Array, positions: &Positions, v: &Variant) -> Computed {

@@ -30,6 +30,8 @@ const NAMES: &[&str] = &[
     "gate_of_text",
     "down_of_text",
     "gate_of_attention",
+    "text_in_image_table",
+    "mask_one_word_short",
     // In bfloat16.
     "activated_twice",
     "modulations_exchanged",
@@ -42,6 +44,8 @@ const NAMES: &[&str] = &[
     "residual_of_modulated",
     "last_norm_over_patches",
     "last_bias_left_out",
+    "residual_twice",
+    "heads_merged_by_feature",
     // Rewrites.
     "mask_added",
     "rotated_by_parts",
@@ -122,6 +126,10 @@ fn joint_mask(words: &Array, patches: i32, v: &Variant) -> Computed {
     if v.is("mask_inverted") {
         words = words.logical_not()?;
     }
+    if v.is("mask_one_word_short") {
+        let ends = ops::zeros::<bool>(&[words.dim(0), 1])?;
+        words = concatenate(&[&words.try_index((.., 1..))?, &ends], 1)?;
+    }
     let patches = ops::ones::<bool>(&[words.dim(0), patches])?;
     let parts = if v.is("mask_in_other_order") { [&patches, &words] } else { [&words, &patches] };
     concatenate(&parts, 1)?.expand_dims_axes(&[1, 2])
@@ -179,8 +187,11 @@ fn block(
     } else {
         after(img, &img_out, if v.is("gate_of_text") { &txt_gate } else { &img_gate })?
     };
-    let attended = tap("img.attn_residual", attended)?;
-    let txt = tap("txt.attn_residual", after(txt, &txt_out, &txt_gate)?)?;
+    // Attention that adds its input itself, in a block that adds it, too.
+    let is_twice = v.is("residual_twice");
+    let once_more = |sum: Array, x: &Array| if is_twice { sum.add(x) } else { Ok(sum) };
+    let attended = tap("img.attn_residual", once_more(attended, img)?)?;
+    let txt = tap("txt.attn_residual", once_more(after(txt, &txt_out, &txt_gate)?, txt)?)?;
 
     let normed = if v.is("norm_of_input") { img } else { &attended };
     let (img_in, second_gate) = before(("img", 2), normed, &img_mod, v)?;
@@ -251,7 +262,12 @@ fn attention(
     let patches = normed("img", &layer.img, patches, v)?;
     let words = normed("txt", &layer.txt, words, v)?;
     let patches = rotated("img", &shared.tables.0, patches, v)?;
-    let words = rotated("txt", &shared.tables.1, words, v)?;
+    let of_words = if v.is("text_in_image_table") {
+        shared.tables.0.try_index((..txt.dim(1), ..))?
+    } else {
+        shared.tables.1.clone()
+    };
+    let words = rotated("txt", &of_words, words, v)?;
     let join = |i: usize| turned(&concatenate(&[&words[i], &patches[i]], 1)?);
     let (q, k, values) = (join(0)?, join(1)?, join(2)?);
     let size = if v.is("scaled_by_width") { img.dim(-1) } else { q.dim(-1) };
@@ -262,7 +278,12 @@ fn attention(
     } else {
         fast::scaled_dot_product_attention(&q, &k, &values, scale, &shared.mask, None)?
     };
-    let context = turned(&tap("context", context)?)?.flatten(2, 3)?;
+    let context = tap("context", context)?;
+    let context = if v.is("heads_merged_by_feature") {
+        context.transpose_axes(&[0, 2, 3, 1])?.flatten(2, 3)?
+    } else {
+        turned(&context)?.flatten(2, 3)?
+    };
     let count = words[0].dim(1);
     let img = linear(&layer.img.to_out, &context.try_index((.., count.., ..))?)?;
     let img = tap("img.to_out", img)?;

@@ -25,6 +25,8 @@ const NAMES: &[&str] = &[
     "wo_of_next_block",
     "residual_of_block",
     "last_norm_is_first",
+    "buckets_rounded",
+    "bias_in_first_block_only",
     // Rewrites.
     "mask_twice",
     "mask_selected",
@@ -84,6 +86,9 @@ fn bias(layer: &Attention, config: &Config, tokens: i32, v: &Variant) -> Compute
             let whole = 2 * config.relative_attention_num_buckets;
             return Config { relative_attention_num_buckets: whole, ..*config }.bucket(offset.min(0));
         }
+        if v.is("buckets_rounded") {
+            return rounded_bucket(config, offset);
+        }
         config.bucket(offset)
     };
     let buckets: Vec<i32> = offsets.map(bucket).collect();
@@ -92,6 +97,19 @@ fn bias(layer: &Attention, config: &Config, tokens: i32, v: &Variant) -> Compute
     let table = table.ok_or_else(|| Exception::custom("the first block has the table"))?;
     let bias = tap("bias", table.weight.take_axis(&buckets, 0)?)?;
     bias.transpose_axes(&[2, 0, 1])?.expand_dims(0)
+}
+
+/// The bucket of an offset, with the logarithm rounded to the nearest bucket and not cut off.
+fn rounded_bucket(config: &Config, offset: i32) -> i32 {
+    let count = config.relative_attention_num_buckets / 2;
+    let later = if offset > 0 { count } else { 0 };
+    let (distance, exact) = (offset.abs(), count / 2);
+    if distance < exact {
+        return later + distance;
+    }
+    let octaves = (config.relative_attention_max_distance as f32 / exact as f32).ln();
+    let along = (distance as f32 / exact as f32).ln() / octaves * (count - exact) as f32;
+    later + (exact + along.round() as i32).min(count - 1)
 }
 
 fn block(
@@ -123,7 +141,8 @@ fn attention(layer: &Attention, config: &Config, x: &Array, added: &mut Added, v
     let bias = added.bias.insert(bias);
     let keys = if v.is("values_for_keys") { &values } else { &k };
     let scores = tap("scores", q.matmul(flat(keys)?)?)?;
-    let biased = tap("biased", scores.add(&*bias)?)?;
+    let is_left_out = v.is("bias_in_first_block_only") && layer.relative_attention_bias.is_none();
+    let biased = tap("biased", if is_left_out { scores.clone() } else { scores.add(&*bias)? })?;
     let probs = if v.is("softmax_of_half_precision") {
         softmax(&through(&biased, Dtype::Float16)?.add(&added.mask)?)?
     } else if v.is("mask_selected") {

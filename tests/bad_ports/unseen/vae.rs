@@ -24,6 +24,9 @@ const NAMES: &[&str] = &[
     "shortcut_of_normed",
     "bilinear",
     "convolved_before_upsampling",
+    "kernel_transposed",
+    "activated_before_normed",
+    "residual_over_root_two",
     // Rewrites.
     "padded_by_hand",
     "tiled_along_new_axes",
@@ -76,10 +79,16 @@ fn forward(decoder: &Decoder, latents: &Array, v: &Variant) -> Computed {
 fn resnet(block: &ResnetBlock, index: usize, x: &Array, v: &Variant) -> Computed {
     let _scope = scope("resnets", index);
     let normed = tap("norm1", group_norm(&block.norm1, x, v)?)?;
-    let y = tap("act1", activated(&normed, v)?)?;
-    let y = tap("conv1", conv(&block.conv1, &y, v)?)?;
-    let y = tap("norm2", group_norm(&block.norm2, &y, v)?)?;
-    let y = tap("act2", activated(&y, v)?)?;
+    let active = |norm: &nn::GroupNorm, x: &Array, normed: &Array| {
+        if v.is("activated_before_normed") {
+            return group_norm(norm, &activated(x, v)?, v);
+        }
+        activated(normed, v)
+    };
+    let y = tap("act1", active(&block.norm1, x, &normed)?)?;
+    let first = tap("conv1", conv(&block.conv1, &y, v)?)?;
+    let y = tap("norm2", group_norm(&block.norm2, &first, v)?)?;
+    let y = tap("act2", active(&block.norm2, &first, &y)?)?;
     let y = tap("conv2", conv(&block.conv2, &y, v)?)?;
     let shortcut = match &block.conv_shortcut {
         Some(layer) => {
@@ -88,7 +97,11 @@ fn resnet(block: &ResnetBlock, index: usize, x: &Array, v: &Variant) -> Computed
         }
         None => x.clone(),
     };
-    tap("out", shortcut.add(y)?)
+    let mut sum = shortcut.add(y)?;
+    if v.is("residual_over_root_two") {
+        sum = times(&sum, 0.5f32.sqrt())?;
+    }
+    tap("out", sum)
 }
 
 fn attend(layer: &Attention, x: &Array, v: &Variant) -> Computed {
@@ -137,6 +150,10 @@ fn conv(layer: &nn::Conv2d, x: &Array, v: &Variant) -> Computed {
         without(around(x, side, side, PadMode::Edge)?)?
     } else if v.is("padded_by_hand") {
         without(around(x, side, side, PadMode::Constant)?)?
+    } else if v.is("kernel_transposed") {
+        // `[out, in, height, width]` turned to `[out, width, height, in]`.
+        let weight = layer.weight.transpose_axes(&[0, 2, 1, 3])?;
+        conv2d(x, weight, layer.stride, layer.padding, layer.dilation, layer.groups)?
     } else if v.is("dilated") {
         conv2d(x, &*layer.weight, layer.stride, (2 * side, 2 * side), (2, 2), layer.groups)?
     } else {

@@ -25,6 +25,7 @@ const NAMES: &[&str] = &[
     "down_bias_left_out",
     "residual_of_normed",
     "squares_turned",
+    "keys_before_queries",
     // Rewrites.
     "qkv_apart",
     "put_back_by_scatter",
@@ -206,8 +207,9 @@ fn attention(
         qkv.reshape(&[patches, 3, heads, size])?.unstack(1)?
     };
     let tables = (&cos.expand_dims(1)?, &sin.expand_dims(1)?);
-    let q = tap("q_rope", rotate(&qkv[0], tables)?.as_dtype(x.dtype())?)?;
-    let k = tap("k_rope", rotate(&qkv[1], tables)?.as_dtype(x.dtype())?)?;
+    let (q, k) = if v.is("keys_before_queries") { (&qkv[1], &qkv[0]) } else { (&qkv[0], &qkv[1]) };
+    let q = tap("q_rope", rotate(q, tables)?.as_dtype(x.dtype())?)?;
+    let k = tap("k_rope", rotate(k, tables)?.as_dtype(x.dtype())?)?;
 
     let mut ends = Vec::new();
     for length in &lengths[..lengths.len() - 1] {

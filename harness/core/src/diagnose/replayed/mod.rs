@@ -27,7 +27,7 @@ use stage::Stage;
 /// The most steps of one search, as [`Work`] counts them.
 const STEPS: u64 = 1_200_000_000;
 /// The most steps of one replay. A stage that takes more is replayed in part, so that many changes can be tried.
-const TRIAL: u64 = STEPS / 24;
+const TRIAL: u64 = STEPS / 20;
 /// The memory of one search is at least this many bytes.
 const LEAST_BYTES: u64 = 64 << 20;
 /// The memory of one search is at most this many bytes.

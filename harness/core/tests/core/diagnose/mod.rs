@@ -3,6 +3,7 @@
 mod facts;
 mod functions;
 mod kit;
+mod large_recipes;
 mod order;
 mod recipe_kit;
 mod recipes;

@@ -85,15 +85,34 @@ impl RecipeCase {
     }
 
     /// The diagnosis of a port whose nodes differ from the recipe's in one text.
-    pub(crate) fn with(mut self, right: &str, wrong: &str) -> Diagnosis {
+    pub(crate) fn with(self, right: &str, wrong: &str) -> Diagnosis {
+        self.failing(right, wrong).diagnosis()
+    }
+
+    /// A port whose nodes differ from the recipe's in one text.
+    pub(crate) fn failing(mut self, right: &str, wrong: &str) -> Failing {
         assert_eq!(self.nodes.matches(right).count(), 1, "`{right}` is in the recipe once");
         let golden = self.computed(&self.nodes);
         let actual = self.computed(&self.nodes.replace(right, wrong));
         self.add("golden", "out", &golden);
-        let last =
-            serde_json::from_str::<Value>(&format!("[{}]", self.nodes)).unwrap().as_array().unwrap().len()
-                - 1;
-        let (set, recipe) = self.set(&self.nodes, &json!({"out": last}));
+        let nodes: Vec<Value> = serde_json::from_str(&format!("[{}]", self.nodes)).unwrap();
+        let (set, recipe) = self.set(&self.nodes, &json!({"out": nodes.len() - 1}));
+        Failing { set, recipe, golden, actual, _root: self.root }
+    }
+}
+
+/// A stage whose output is wrong.
+pub(crate) struct Failing {
+    set: FixtureSet,
+    recipe: Recipe,
+    pub(crate) golden: Tensor,
+    pub(crate) actual: Tensor,
+    _root: TempDir,
+}
+
+impl Failing {
+    /// What is found out about it.
+    pub(crate) fn diagnosis(&self) -> Diagnosis {
         let rule = Rule {
             gate: Some(Gate::Noise { k: 8.0 }),
             floor: Some(Floor { max: 1e-6, rms: 1e-7 }),
@@ -102,13 +121,13 @@ impl RecipeCase {
         diagnose(&FailingCheckpoint {
             name: "out",
             stage: None,
-            expected: golden.view(),
-            actual: actual.view(),
+            expected: self.golden.view(),
+            actual: self.actual.view(),
             rule: &rule,
             known: &NoKnownTensors,
             recipe: Some(StageRecipe {
-                recipe: &recipe,
-                fixtures: &set,
+                recipe: &self.recipe,
+                fixtures: &self.set,
                 tapped: BTreeSet::new(),
                 squeeze: &[],
                 layout: None,

@@ -8,8 +8,11 @@ use crate::number::Short;
 use crate::recipe::{Op, Operand};
 use crate::replay::{Change, NewOperand};
 
-/// How a number can depend on another.
-const RELATIONS: [fn(f64) -> f64; 6] = [|x| x, |x| x - 1.0, |x| 1.0 - x, |x| 1.0 / x, |x| -x, |x| x * x];
+/// How a number depends on another.
+type Relation = fn(f64) -> f64;
+
+/// The relations that are looked for.
+const RELATIONS: [Relation; 6] = [|x| x, |x| x - 1.0, |x| 1.0 - x, |x| 1.0 / x, |x| -x, |x| x * x];
 /// Numbers that occur without a common origin.
 const COMMON: [f64; 5] = [0.0, 0.5, 1.0, 2.0, -1.0];
 
@@ -18,7 +21,7 @@ pub(in super::super) struct Tied {
     /// The number that the others are made from.
     pub(in super::super) number: f64,
     /// Nodes, positions of the operands, and how each depends on the number.
-    members: Vec<(usize, usize, fn(f64) -> f64)>,
+    members: Vec<(usize, usize, Relation)>,
 }
 
 impl Tied {
@@ -60,12 +63,11 @@ pub(in super::super) fn tied(stage: &Stage) -> Vec<Tied> {
         if COMMON.contains(&number) || found.iter().any(|tied| tied.number == number) {
             continue;
         }
-        let mut members: Vec<(usize, usize, fn(f64) -> f64)> = vec![(node, at, RELATIONS[0])];
+        let mut members: Vec<(usize, usize, Relation)> = vec![(node, at, RELATIONS[0])];
         for &(other, other_at, value) in
             literals.iter().filter(|(other, other_at, _)| (*other, *other_at) != (node, at))
         {
-            let is_near =
-                |relation: &&fn(f64) -> f64| (relation(number) - value).abs() <= 1e-12 * value.abs();
+            let is_near = |relation: &&Relation| (relation(number) - value).abs() <= 1e-12 * value.abs();
             if let Some(relation) = RELATIONS.iter().find(is_near) {
                 members.push((other, other_at, *relation));
             }
