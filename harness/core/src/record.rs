@@ -235,6 +235,7 @@ mod tests {
             causes: vec![Cause {
                 kind: CauseKind::Factor,
                 also: vec![CauseKind::Constant],
+                same_as: vec!["a factor of 1.5".to_owned()],
                 text: "the golden times 1.5".to_owned(),
                 place: Some("pkg/modeling_x.py:41".to_owned()),
                 residual: Residual { rms: 1.5e-7, part: 0.25, used: 0.125 },

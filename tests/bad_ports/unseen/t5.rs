@@ -26,7 +26,7 @@ const NAMES: &[&str] = &[
     "residual_of_block",
     "last_norm_is_first",
     "buckets_rounded",
-    "bias_in_first_block_only",
+    "bias_only_in_first_block",
     // Rewrites.
     "mask_twice",
     "mask_selected",
@@ -141,7 +141,7 @@ fn attention(layer: &Attention, config: &Config, x: &Array, added: &mut Added, v
     let bias = added.bias.insert(bias);
     let keys = if v.is("values_for_keys") { &values } else { &k };
     let scores = tap("scores", q.matmul(flat(keys)?)?)?;
-    let is_left_out = v.is("bias_in_first_block_only") && layer.relative_attention_bias.is_none();
+    let is_left_out = v.is("bias_only_in_first_block") && layer.relative_attention_bias.is_none();
     let biased = tap("biased", if is_left_out { scores.clone() } else { scores.add(&*bias)? })?;
     let probs = if v.is("softmax_of_half_precision") {
         softmax(&through(&biased, Dtype::Float16)?.add(&added.mask)?)?

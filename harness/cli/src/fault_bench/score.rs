@@ -61,16 +61,12 @@ impl Found {
         };
         let Some(Localisation::Culprit(culprit)) = localisation else { return found };
         let Culprit { name, class, causes, facts, recipe, .. } = culprit;
-        let words = |cause: &Cause| match &cause.place {
-            Some(place) => format!("{} ({place})", cause.text),
-            None => cause.text.clone(),
-        };
         Self {
             culprit: Some(Place { checkpoint: name.clone(), class: *class }),
             causes: causes.iter().map(|cause| cause.kind).collect(),
             facts: facts.iter().map(|fact| fact.kind).collect(),
             also: causes.first().map(|cause| cause.also.clone()).unwrap_or_default(),
-            words: causes.iter().map(words).collect(),
+            words: causes.iter().map(Cause::words).collect(),
             recipe: *recipe,
             ..found
         }

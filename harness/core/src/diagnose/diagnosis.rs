@@ -61,9 +61,12 @@ pub(super) type Observation = Option<(FactKind, String)>;
 pub struct Cause {
     /// The kind of cause.
     pub kind: CauseKind,
-    /// Kinds of other changes that predict the same, and that the text names too.
+    /// Kinds of other changes that predict the same.
     #[serde(default)]
     pub also: Vec<CauseKind>,
+    /// Other changes that predict the same, in words that follow "the same as".
+    #[serde(default)]
+    pub same_as: Vec<String>,
     /// What the actual is, in words that follow "its output is": `the golden times 2`.
     pub text: String,
     /// The line of the reference that the cause is about, if the golden has a recipe.
@@ -73,6 +76,20 @@ pub struct Cause {
     pub residual: Residual,
     /// How many elements were read, if not all were.
     pub sampled: Option<u64>,
+}
+
+impl Cause {
+    /// The cause in words that follow "its output is": the text, the line of the reference, and what is the same.
+    pub fn words(&self) -> String {
+        let mut words = self.text.clone();
+        if let Some(place) = &self.place {
+            words += &format!(" ({place})");
+        }
+        if !self.same_as.is_empty() {
+            words += &format!("; the same as {}", self.same_as.join(", or "));
+        }
+        words
+    }
 }
 
 /// The error that an explanation leaves.

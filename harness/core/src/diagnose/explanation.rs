@@ -22,6 +22,7 @@ impl Explanation {
         Cause {
             kind: self.kind,
             also: Vec::new(),
+            same_as: Vec::new(),
             text: self.text,
             place: None,
             residual: *self.residual,

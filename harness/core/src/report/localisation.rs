@@ -75,10 +75,7 @@ fn never_reached(culprit: &Culprit, shown: impl Fn(&str) -> String) -> String {
 /// A cause, the line of the reference that it is about, the share of the error that reversing it removes, and the sample
 /// size if only a sample was measured.
 pub(super) fn cause_text(cause: &Cause) -> String {
-    let mut text = cause.text.clone();
-    if let Some(place) = &cause.place {
-        let _ = write!(text, " ({place})");
-    }
+    let mut text = cause.words();
     let _ = write!(text, " (reversing this removes {} of the error)", removed(cause.residual.part));
     if let Some(sampled) = cause.sampled {
         let _ = write!(text, ", measured on {sampled} elements");

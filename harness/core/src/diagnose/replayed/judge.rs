@@ -92,14 +92,12 @@ impl<'j, 'a> Judge<'j, 'a> {
             }
         }
         let Candidate { kind, cost, node, text, .. } = best.candidate;
-        let texts: Vec<&str> = others.iter().map(|other| other.text.as_str()).collect();
-        let same =
-            if texts.is_empty() { String::new() } else { format!("; the same as {}", texts.join(", or ")) };
-        let text = format!("the reference's with {text}{same}");
+        let text = format!("the reference's with {text}");
         let explanation = Explanation::new(kind, cost, best.residual, text);
         let cause = explanation.into_cause(self.search.pair.sampled());
         let also = others.iter().map(|other| other.kind).filter(|other| *other != kind).collect();
-        Some((cost, Cause { place: stage.recipe.place(node), also, ..cause }))
+        let same_as = others.into_iter().map(|other| other.text).collect();
+        Some((cost, Cause { place: stage.recipe.place(node), also, same_as, ..cause }))
     }
 
     /// The error that the changes leave, if it is small enough.

@@ -94,3 +94,35 @@ fn a_large_stage_is_replayed_in_part() {
     assert_eq!(found.recipe, RecipeUse::Part);
     assert!(found.causes[0].sampled.is_some());
 }
+
+#[test]
+fn an_operation_that_comes_several_operations_later() {
+    // A cap of scores before their scale.
+    let nodes = r#"["input",[],{"name":"x"}], ["add",[0,[0.2]],{}], ["div",[1,[3]],{}], ["tanh",[2],{}], ["mul",[3,[5]],{}]"#;
+    let wrong = r#"["div",[0,[3]],{}], ["tanh",[1],{}], ["mul",[2,[5]],{}], ["add",[3,[0.2]],{}]"#;
+    let right = r#"["add",[0,[0.2]],{}], ["div",[1,[3]],{}], ["tanh",[2],{}], ["mul",[3,[5]],{}]"#;
+    let found = RecipeCase::new(nodes).input("x", &[1, 6, 32]).with(right, wrong);
+    assert!(explained(&found, CauseKind::Order).contains("`add` after `mul`"), "{found:?}");
+}
+
+#[test]
+fn one_number_in_two_places() {
+    let nodes = r#"["input",[],{"name":"x"}], ["mul",[0,[3]],{}], ["abs",[0],{}], ["mul",[2,[2.0]],{}], ["add",[3,[1]],{}], ["div",[1,4],{}]"#;
+    let right = r#"["mul",[0,[3]],{}], ["abs",[0],{}], ["mul",[2,[2.0]],{}]"#;
+    let wrong = r#"["mul",[0,[1.7]],{}], ["abs",[0],{}], ["mul",[2,[0.7]],{}]"#;
+    let found = RecipeCase::new(nodes).input("x", &[1, 6, 32]).with(right, wrong);
+    assert!(explained(&found, CauseKind::Constant).contains("1.7 in place of 3"), "{found:?}");
+}
+
+#[test]
+fn weights_that_were_rounded() {
+    // Both weights are rounded, as a checkpoint in half precision is.
+    let nodes = r#"["input",[],{"name":"x"}], ["weight",[],{"name":"a"}], ["weight",[],{"name":"b"}],
+        ["cast",[1],{"dtype":"float32"}], ["cast",[2],{"dtype":"float32"}], ["linear",[0,3],{}], ["linear",[5,4],{}]"#;
+    let right = r#"["cast",[1],{"dtype":"float32"}], ["cast",[2],{"dtype":"float32"}]"#;
+    let wrong = r#"["cast",[1],{"dtype":"bfloat16"}], ["cast",[2],{"dtype":"bfloat16"}]"#;
+    let case = RecipeCase::new(nodes).input("x", &[1, 6, 32]).weight("a", &[48, 32]).weight("b", &[16, 48]);
+    assert!(
+        explained(&case.with(right, wrong), CauseKind::Precision).contains("all weights rounded to bfloat16")
+    );
+}

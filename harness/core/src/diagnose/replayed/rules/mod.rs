@@ -40,6 +40,7 @@ const RULES: &[RuleOf] = &[
     pairs::candidates,
     precision::candidates,
     operands::candidates,
+    order::far_candidates,
 ];
 
 /// Every change that is tried, rule by rule. Each rule starts at the node that is nearest to the target.
