@@ -2,7 +2,7 @@
 
 /// An operation that moves elements. Its operands are `[x]` unless stated otherwise.
 ///
-/// All of these operations also take complex numbers.
+/// All of these operations but `upsample` also take complex numbers.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Form {
     /// The same elements, in row-major order, with another shape.

@@ -29,7 +29,7 @@ pub(super) fn upsample(
     let lengths = size.iter().enumerate().map(|(axis, &length)| (first + axis, length));
     lengths.filter(|&(axis, length)| x.shape()[axis] != length).try_fold(x.clone(), |x, (axis, to)| {
         let from = x.shape()[axis];
-        // Whole numbers below 2^53 each, so that no product overflows.
+        // `elements` bounds the product, so that nothing overflows.
         elements(&[from, to, 4])?;
         match mode {
             Upsampling::Nearest => resize(&x, axis, to, work, |i| i * from / to),

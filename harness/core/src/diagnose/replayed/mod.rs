@@ -34,12 +34,14 @@ const LEAST_BYTES: u64 = 64 << 20;
 const MOST_BYTES: u64 = 256 << 20;
 /// The memory of one search, as a multiple of the size of the failing tensor or of a larger weight, in float32.
 const TIMES_TENSOR: u64 = 4;
+/// Operations of a stage, at most. The time to propose changes grows with their square.
+const MOST_NODES: usize = 4096;
 /// How many indices a part of a large stage can have. The largest number that can be replayed is used.
 const INDICES: [usize; 4] = [64, 16, 4, 1];
 
 /// The lowest cost of a change that adds something to the recipe.
 const ADDED: u8 = 4;
-/// How often the search starts further back.
+/// Rounds of one search. Each starts further back than the one before.
 const ROUNDS: usize = 2;
 
 /// The result of a search with the recipe of the golden.
@@ -154,6 +156,9 @@ fn search_in(
     // instead of starting from them. A part has only the first round, because it was cut for this round.
     for _ in 0..if part.is_some() { 1 } else { ROUNDS } {
         let Ok(replay) = Replay::new(source.recipe, target, cut.clone(), leaves, work) else { break };
+        if replay.nodes().len() > MOST_NODES {
+            return without(used.or(RecipeUse::TooLarge));
+        }
         match replay.target() {
             Err(error) if error.is_limit() => return without(used.or(RecipeUse::TooLarge)),
             Err(_) => return without(used.or(RecipeUse::Unknown)),

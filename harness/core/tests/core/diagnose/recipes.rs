@@ -126,3 +126,51 @@ fn weights_that_were_rounded() {
         explained(&case.with(right, wrong), CauseKind::Precision).contains("all weights rounded to bfloat16")
     );
 }
+
+#[test]
+fn an_activation_between_layers_without_taps() {
+    let nodes = r#"["input",[],{"name":"x"}], ["weight",[],{"name":"a"}], ["weight",[],{"name":"b"}],
+        ["linear",[0,1],{}], ["gelu",[3],{"tanh":true}], ["linear",[4,2],{},0,12]"#;
+    let case =
+        || RecipeCase::new(nodes).input("x", &[1, 6, 32]).weight("a", &[48, 32]).weight("b", &[32, 48]);
+    for wrong in [r#""gelu",[3],{"tanh":false}"#, r#""relu",[3],{}"#, r#""silu",[3],{}"#] {
+        explained(&case().with(r#""gelu",[3],{"tanh":true}"#, wrong), CauseKind::Function);
+    }
+}
+
+#[test]
+fn a_weight_that_has_no_effect_is_named() {
+    let nodes = r#"["input",[],{"name":"x"}], ["weight",[],{"name":"w"}], ["weight",[],{"name":"out.bias"}], ["linear",[0,1,2],{}]"#;
+    let case =
+        RecipeCase::new(nodes).input("x", &[1, 6, 32]).weight("w", &[48, 32]).weight("out.bias", &[48]);
+    let found = case.with("\"linear\",[0,1,2]", "\"linear\",[0,1]");
+    assert!(explained(&found, CauseKind::LeftOut).contains("`out.bias` left out of `linear`"), "{found:?}");
+}
+
+#[test]
+fn angles_along_the_heads_in_place_of_the_tokens() {
+    // As many heads as tokens, so that both shapes are allowed.
+    let nodes = r#"["input",[],{"name":"x"}], ["input",[],{"name":"cos"}], ["reshape",[1],{"shape":[1,1,6,8]}], ["mul",[0,2],{}]"#;
+    let case = RecipeCase::new(nodes).input("x", &[1, 6, 6, 8]).input("cos", &[6, 8]);
+    explained(&case.with("[1,1,6,8]", "[1,6,1,8]"), CauseKind::Axis);
+}
+
+#[test]
+fn a_softmax_in_half_precision() {
+    let nodes = r#"["input",[],{"name":"s"}], ["input",[],{"name":"v"}], ["cast",[0],{"dtype":"float32"}],
+        ["softmax",[2],{"axis":3}], ["matmul",[3,1],{}]"#;
+    let case = RecipeCase::new(nodes).input("s", &[1, 2, 10, 10]).input("v", &[1, 2, 10, 16]);
+    explained(
+        &case.with(r#"["cast",[0],{"dtype":"float32"}]"#, r#"["cast",[0],{"dtype":"bfloat16"}]"#),
+        CauseKind::Precision,
+    );
+}
+
+/// Proposing changes takes time as well, and a recipe may come from anybody.
+#[test]
+fn a_stage_of_very_many_operations_is_not_searched() {
+    let mut nodes = r#"["input",[],{"name":"x"}], ["add",[0,[3.5]],{}]"#.to_owned();
+    (1..20_000).for_each(|node| nodes += &format!(r#", ["add",[{node},[1e-9]],{{}}]"#));
+    let found = RecipeCase::new(&nodes).input("x", &[8]).with("3.5", "4.5");
+    assert_eq!(found.recipe, RecipeUse::TooLarge);
+}

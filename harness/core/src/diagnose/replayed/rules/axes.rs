@@ -202,7 +202,7 @@ fn split_and_merged(stage: &Stage, node: usize) -> Vec<Candidate> {
     found
 }
 
-/// A norm or softmax along another axis than the last ones.
+/// A norm along another axis than the last ones.
 fn norm_along(stage: &Stage, node: usize) -> Vec<Candidate> {
     let Op::Normalize(
         function @ (Normalizer::LayerNorm { rank: 1, .. } | Normalizer::RmsNorm { rank: 1, .. }),

@@ -244,7 +244,7 @@ pub(super) fn numbers(stage: &Stage, old: f64) -> Vec<f64> {
     kept
 }
 
-/// A factor that the reference does not have, or 1 added to a small operand.
+/// A factor that the reference does not have, or 1 added to an operand or subtracted from it.
 fn added(stage: &Stage, node: usize) -> Vec<Candidate> {
     let mut factors = FACTORS.to_vec();
     for length in stage.lengths() {

@@ -3,6 +3,7 @@
 //! The comments of a rule describe the changed computation, which may be a mistake of the port.
 
 mod axes;
+mod broadcast;
 mod chain;
 mod constants;
 mod exchanged;
@@ -36,6 +37,7 @@ const RULES: &[RuleOf] = &[
     order::candidates,
     masks::candidates,
     axes::candidates,
+    broadcast::candidates,
     positions::candidates,
     pairs::candidates,
     precision::candidates,

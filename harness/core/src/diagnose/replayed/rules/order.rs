@@ -34,11 +34,15 @@ pub(super) fn candidates(stage: &Stage, node: usize) -> Vec<Candidate> {
 /// The most operations that one is moved across.
 const FARTHEST: usize = 3;
 
+/// The most ways back from a node that are followed.
+const MOST_PATHS: usize = 64;
+
 /// An operation that comes several operations earlier or later. All of them keep the shape.
 pub(super) fn far_candidates(stage: &Stage, node: usize) -> Vec<Candidate> {
     let mut found = Vec::new();
     let mut paths: Vec<Vec<(usize, usize)>> = stage.operands(node).map(|(at, _)| vec![(node, at)]).collect();
-    while let Some(path) = paths.pop() {
+    for _ in 0..MOST_PATHS {
+        let Some(path) = paths.pop() else { break };
         let Some(&(last, at)) = path.last() else { continue };
         let Some((_, source)) = stage.operands(last).find(|(other, _)| *other == at) else { continue };
         if stage.shape(source) != stage.shape(node) {

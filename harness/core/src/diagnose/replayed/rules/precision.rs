@@ -1,4 +1,4 @@
-//! Values rounded to a narrower format at one place.
+//! Values rounded to a narrower format: one result or operand, every result, or all weights.
 
 use super::super::candidate::{Candidate, Expression};
 use super::super::stage::Stage;
