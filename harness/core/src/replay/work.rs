@@ -39,9 +39,8 @@ pub(super) struct Buffer {
 impl Work {
     /// Allows `steps` steps in total, and `bytes` bytes of memory at any time.
     ///
-    /// A multiply-add of a matrix product is one step. An element of any other operation is 16 steps or more, and
-    /// an element that is only read or copied is fewer. A second is
-    /// enough for 1e9 to 1e10 steps.
+    /// A multiply-add of a matrix product is one step. An element of any other operation is 16 steps or more. An element
+    /// that is only read or copied is fewer. A second is enough for 1e9 to 1e10 steps.
     pub fn new(steps: u64, bytes: u64) -> Self {
         Self { steps: AtomicU64::new(steps), memory: Arc::new(Memory { left: AtomicU64::new(bytes) }) }
     }

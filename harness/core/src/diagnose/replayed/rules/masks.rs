@@ -73,18 +73,14 @@ fn changed(stage: &Stage, node: usize, at: usize, mask: usize, kind: Mask) -> Ve
             new.add(Op::Where, vec![open, NewOperand::Number(lowest), NewOperand::Number(0.0)])
         }
     });
-    for (value, text) in [(0.0, "absent"), (1.0, "over everything")] {
-        if kind == Mask::Bool || value == 0.0 {
-            push(text, &|new| {
-                let shape = shape.to_vec();
-                new.add(Op::Leaf(Leaf::Full { shape, value }), Vec::new())
-            });
-        }
-    }
-    if kind == Mask::Bool {
-        push("absent", &|new| {
+    let fills: &[(f64, &str)] = match kind {
+        Mask::Bool => &[(1.0, "absent"), (0.0, "over everything")],
+        Mask::Add => &[(0.0, "absent")],
+    };
+    for &(value, text) in fills {
+        push(text, &|new| {
             let shape = shape.to_vec();
-            new.add(Op::Leaf(Leaf::Full { shape, value: 1.0 }), Vec::new())
+            new.add(Op::Leaf(Leaf::Full { shape, value }), Vec::new())
         });
     }
     for axis in (rank.saturating_sub(2)..rank).filter(|axis| shape[*axis] > 1) {
