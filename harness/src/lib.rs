@@ -28,14 +28,18 @@
 //! - [`WeightSet`] loads weights strictly and records which weights the port used.
 //! - Model code calls `tap` and `scope` from the crate `mlx-parity-tap`.
 //!
+//! [`assert_close`] compares a single array with a file, in any Rust test.
+//!
 //! The commands (`cargo parity`, `cargo xtask`) are in the crate `mlx-parity-cli`.
 
 #[macro_use]
 extern crate mlx_parity_core;
 
+mod close;
 mod suite;
 mod worker;
 
+pub use close::{CloseError, assert_close};
 pub use mlx_parity_core::weights::WeightIndexError;
 pub use suite::Suite;
 pub use worker::{ArrayError, PortResult, Run, RunError, WeightSet};

@@ -73,7 +73,7 @@ pub(super) fn info_of(array: &Array) -> record::TensorInfo {
 }
 
 /// Evaluates `array` and copies it to the host in row-major order. The array can have any strides.
-pub(super) fn to_host(array: &Array) -> Result<Tensor, ArrayError> {
+pub(crate) fn to_host(array: &Array) -> Result<Tensor, ArrayError> {
     let dtype = dtype_of(array);
     let shape: Vec<usize> = array.shape().iter().map(|&length| length as usize).collect();
     array.eval()?;

@@ -22,6 +22,7 @@ mod tap_check;
 mod weights;
 
 pub use array::ArrayError;
+pub(crate) use array::to_host;
 pub use error::RunError;
 pub(crate) use launch::{launch, launch_watched};
 pub(crate) use port::Port;
