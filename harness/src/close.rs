@@ -186,8 +186,6 @@ fn gate(policy: &str, here: &Path) -> Result<Gate, CloseError> {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
     use super::*;
     use mlx_parity_core::tensor::{Dtype, write_npy};
 
