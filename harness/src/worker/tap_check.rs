@@ -25,9 +25,6 @@ use mlx_parity_core::text::error_chain;
 /// Number of failures that one run diagnoses. The first failures matter most.
 const MOST_DIAGNOSES: usize = 3;
 
-/// Whether a systematic error below the gate fails on a CPU.
-const JUDGE_SYSTEMATIC: bool = true;
-
 /// The result of checking one hit of a tap.
 pub(super) struct Checked {
     pub(super) outcome: Comparison,
@@ -113,7 +110,7 @@ impl TapCheck {
         let level = job.level;
         let (tapped, recipe) = (BTreeSet::new(), OnceCell::new());
         let device = Device::try_default().and_then(|device| device.get_type());
-        let judge_systematic = JUDGE_SYSTEMATIC && matches!(device, Ok(DeviceType::Cpu));
+        let judge_systematic = matches!(device, Ok(DeviceType::Cpu));
         Self {
             judge_systematic,
             spec,
