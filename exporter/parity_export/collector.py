@@ -60,6 +60,7 @@ class Collector:
         self.axes: dict[str, int] = {}
         self.devices: set[str] = set()
         self.skipped: dict[str, str] = {}
+        self.left_out: dict[str, None] = {}
         self.seen: list[tuple[str, str]] | None = first.seen if first else None
         self.expected_hits: list[tuple[Rule, int]] = []
         self.hooks = Hooks()
@@ -91,7 +92,8 @@ class Collector:
         """Records the golden of a point and returns it; none if nothing was recorded.
 
         The first run chooses the name, and later runs look it up. A sweeping hook skips a tensor whose bytes were
-        recorded before, such as the output of a container, which is the output of its last layer.
+        recorded before, such as the output of a container, which is the output of its last layer. With a spec, only
+        goldens that it declares are kept: recipes, floors and the lint then treat the others as never recorded.
         """
         attempt = self._attempts.get(point, 0)
         self._attempts[point] = attempt + 1
@@ -103,6 +105,11 @@ class Collector:
             if final is not None and self.meets is not None:
                 self.meets(final, self._host(tensor, f"golden `{final}`"))
             self._maybe_stop(final)
+            return None
+        if self.settings.expected.known and name not in self.settings.expected.goldens:
+            self.left_out[name] = None
+            self._decided[point, attempt] = None
+            self._maybe_stop(name)
             return None
         self._settle_draws(name)
         value = self._host(tensor, f"golden `{name}`")

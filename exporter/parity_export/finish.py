@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -57,7 +58,7 @@ def look(recorder: Recorder) -> None:
     look_at_values(lint, "input", {name: pin.value for name, pin in recorder.pins.inputs.items()})
     look_at_values(lint, "weight", {name: pin.value for name, pin in recorder.pins.weights.items()})
     look_at_values(lint, "golden", goldens)
-    look_at_hits(lint, recorder.taps, recorder.expected_hits, expected.goldens)
+    look_at_hits(lint, recorder.taps, recorder.expected_hits, expected.goldens, recorder.left_out)
     for name, value in goldens.items():
         if value.dtype not in STORED:
             lint.add("dtype", name, f"golden `{name}` is {value.dtype}, but fixtures hold {', '.join(STORED)}")
@@ -71,15 +72,16 @@ def look(recorder: Recorder) -> None:
             lint.add("missing", name, f"the spec declares input `{name}`, but the reference does not save it", "input")
     if not goldens:
         lint.add("missing", "*", "the reference records no golden")
-    lint.close()
+    lint.close(recorder.left_out)
 
 
 def words(report: dict[str, Any]) -> str:
     """Returns the report as text: the findings, the notes, then one line of counts."""
     lines = []
-    for finding in report["findings"]:
+    for finding, others in _grouped(report["findings"]):
         mark = f"accepted ({finding['accepted']})" if finding["accepted"] else "finding"
-        lines.append(f"{mark}: {finding['kind']}: {finding['message']}")
+        more = f" (and {others} more like it)" if others else ""
+        lines.append(f"{mark}: {finding['kind']}: {finding['message']}{more}")
         if not finding["accepted"]:
             lines.append(f'  next: {finding["advice"]}, or accept it with `rec.accept("{finding["kind"]}", …, why=…)`')
     lines += [f"note: {note}" for note in report["notes"]]
@@ -90,6 +92,17 @@ def words(report: dict[str, Any]) -> str:
         parts.insert(2, _count(counts["recipes"], "recipe"))
     lines.append("; ".join(parts))
     return "\n".join(lines)
+
+
+def _grouped(findings: list[dict[str, Any]]) -> list[tuple[dict[str, Any], int]]:
+    """Returns the first finding of each loop, with how many others differ from it only in the numbers of the name."""
+    found: dict[tuple[str, ...], tuple[dict[str, Any], int]] = {}
+    for finding in findings:
+        loop = re.sub(r"\d+", "#", finding["name"])
+        key = (finding["kind"], finding["role"], loop, finding["accepted"] or "")
+        first, others = found.get(key, (finding, -1))
+        found[key] = (first, others + 1)
+    return list(found.values())
 
 
 def _count(number: int, word: str) -> str:
@@ -103,10 +116,11 @@ def _report(recorder: Recorder, passes: list[str]) -> dict[str, Any]:
         shown = ", ".join(f"`{name}` (same as `{twin}`)" for name, twin in list(recorder.skipped.items())[:5])
         more = " …" if len(recorder.skipped) > 5 else ""
         notes.append(f"skipped {_count(len(recorder.skipped), 'point')} with values recorded before: {shown}{more}")
-    expected = recorder.settings.expected
-    beyond = [name for name in recorder.goldens if expected.known and name not in expected.goldens]
-    if beyond:
-        notes.append(f"the spec does not declare {_count(len(beyond), 'golden')}, first `{beyond[0]}`")
+    if recorder.left_out:
+        first = next(iter(recorder.left_out))
+        notes.append(
+            f"left out {_count(len(recorder.left_out), 'golden')} that the spec does not declare, first `{first}`"
+        )
     missing = sorted({golden.no_floor for golden in goldens if golden.no_floor is not None})
     notes += [
         f"no floor for {_count(sum(golden.no_floor == why for golden in goldens), 'golden')}: {why}" for why in missing

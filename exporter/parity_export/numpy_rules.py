@@ -59,6 +59,8 @@ def _elementwise(op: str) -> Rule:
 
 UFUNCS: dict[str, Rule] = {name: _elementwise(name) for name in _SAME}
 UFUNCS |= {name: _elementwise(op) for name, op in _NAMED.items()}
+# NumPy computes `x ** 1` with this.
+UFUNCS["positive"] = lambda e, x: e.node(x)
 
 
 def _axes(a: Any, axis: Any) -> list[int]:

@@ -84,9 +84,11 @@ for _name in _METHODS:
 class NumpyTracer:
     """Adds the operations of one run to a recipe."""
 
-    def __init__(self, recipe: Recipe, places: Places):
+    def __init__(self, recipe: Recipe, places: Places, keeps_scalars: bool = False):
         self.recipe = recipe
         self._places = places
+        # Whether single numbers stay arrays, so that what is computed with them has a history.
+        self._keeps_scalars = keeps_scalars
         # Single numbers are no arrays. They are kept, so that their addresses are not used again.
         self._numbers: dict[int, tuple[Any, int]] = {}
         self.place: tuple[str, int] | None = None
@@ -95,16 +97,22 @@ class NumpyTracer:
     def bind(self, tensor: Any, node: int) -> Any:
         """Returns the array as one that notes what is computed with it."""
         if isinstance(tensor, np.generic):
-            self._numbers[id(tensor)] = (tensor, node)
-            return tensor
+            if not self._keeps_scalars:
+                self._numbers[id(tensor)] = (tensor, node)
+                return tensor
+            tensor = np.asanyarray(tensor)
         traced = plain(tensor).view(TracedArray)
         traced._tracer, traced._node, traced._cell, traced._seen = self, node, [0], 0
         return traced
 
     def node_of(self, tensor: Any) -> int:
         """Returns the node of an array's present value. An array without history becomes a constant, or unknown."""
-        self.place = self._places.here()
+        self.here()
         return self.node(tensor)
+
+    def here(self) -> None:
+        """Notes the line of the reference that runs now. Nodes that are added get this place."""
+        self.place = self._places.here()
 
     def node(self, array: Any) -> int:
         """Returns the node of an array."""
@@ -135,7 +143,7 @@ class NumpyTracer:
 
     def ufunc(self, ufunc: Any, method: str, inputs: Any, kwargs: dict[str, Any]) -> Any:
         """Calls a universal function, and notes what it computes."""
-        self.place = self._places.here()
+        self.here()
         outs = kwargs.get("out", ())
         given = {key: value for key, value in kwargs.items() if key != "out"}
         rule: Any = None
@@ -157,7 +165,7 @@ class NumpyTracer:
 
     def function(self, func: Any, name: str, args: Any, kwargs: dict[str, Any]) -> Any:
         """Calls another function, and notes what it computes."""
-        self.place = self._places.here()
+        self.here()
         nodes = self._nodes(FUNCTIONS.get(name), f"numpy.{name}", args, kwargs)
         result = func(*_plain(args), **_plain(kwargs))
         for array in flat((args, kwargs)):
@@ -167,7 +175,7 @@ class NumpyTracer:
 
     def assigned(self, array: Any, index: Any, value: Any) -> None:
         """Assigns to a part of an array."""
-        self.place = self._places.here()
+        self.here()
         nodes = self._nodes(FUNCTIONS.get("setitem"), "numpy.setitem", (array, index, value), {})
         plain(array)[_plain(index)] = plain(value)
         self.changed(array, nodes(array))

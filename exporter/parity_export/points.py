@@ -157,7 +157,7 @@ class Hooking:
             path = f".{self.at}{suffix}" if self.at == "input" else suffix
             leaf = point + path
             if recorder.seen is not None and recorder.kind == "native":
-                recorder.seen.append((recorder.full(leaf), _describe(tensor)))
+                recorder.seen.append((recorder.full(leaf), describe(tensor)))
             found = self.rules.resolve(point, leaf)
             if found is None:
                 continue
@@ -318,6 +318,7 @@ def _by_name(call: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[st
     return parts
 
 
-def _describe(tensor: Any) -> str:
+def describe(tensor: Any) -> str:
+    """Returns dtype and shape of a tensor, as `--list` prints them."""
     dtype = str(tensor.dtype).rsplit(".", 1)[-1]
     return f"{dtype} {list(tensor.shape)}"

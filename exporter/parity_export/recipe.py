@@ -103,8 +103,16 @@ class Recipe:
 
     def needed(self) -> list[int]:
         """Returns the nodes that some golden needs, in order."""
+        return self._before(self.goldens.values())
+
+    def has_gap(self, node: int) -> bool:
+        """Whether a node, or one that it is computed from, is unknown."""
+        return any(self.nodes[one].op == "unknown" for one in self._before([node]))
+
+    def _before(self, nodes: Iterable[int]) -> list[int]:
+        """Returns nodes and those that they are computed from, in order."""
         found: set[int] = set()
-        ahead = list(self.goldens.values())
+        ahead = list(nodes)
         while ahead:
             node = ahead.pop()
             if node not in found:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .recipe import Constant, Recipe
+from .recipe import Constant, Node, Recipe
 from .recipe_check import LOOSE, Wanted, check
 from .values import Value
 
@@ -29,12 +29,42 @@ def float_constants(recipe: Recipe) -> dict[int, Constant]:
 
 
 def give_twins(recipe: Recipe, truth: Recipe) -> None:
-    """Gives the constants their numbers in the float64 run, where those are nearly the same."""
+    """Gives constants and literals their numbers in the float64 run, where those are nearly the same."""
     twins = _by_place(truth)
     for constant in recipe.constants.values():
         twin = twins.get(constant.where)
         if twin is not None and constant.value.is_inexact and _is_near(constant.value, twin.value):
             constant.truth = twin.value
+    _give_literals(recipe, truth)
+
+
+def _give_literals(recipe: Recipe, truth: Recipe) -> None:
+    """Replaces literals by those of the float64 run: `sigma.item()` was rounded to float32."""
+    twins = dict(_by_call(truth))
+    for call, node in _by_call(recipe):
+        twin = twins.get(call)
+        if twin is None or len(twin.inputs) != len(node.inputs):
+            continue
+        for at, (own, other) in enumerate(zip(node.inputs, twin.inputs, strict=True)):
+            if isinstance(own, list) and isinstance(other, list) and _is_rounded(own[0], other[0]):
+                node.inputs[at] = other
+
+
+def _by_call(recipe: Recipe) -> Iterator[tuple[object, Node]]:
+    """Returns the nodes with literals, each with what identifies it in another run: its line, and the count there."""
+    met: dict[object, int] = {}
+    for node in recipe.nodes:
+        if node.place is not None and any(isinstance(operand, list) for operand in node.inputs):
+            key = (node.op, node.place)
+            met[key] = met.get(key, 0) + 1
+            yield (*key, met[key]), node
+
+
+def _is_rounded(own: object, other: object) -> bool:
+    """Whether two different numbers are the same but for rounding to float32."""
+    if not isinstance(own, float) or not isinstance(other, float):
+        return False
+    return own != other and abs(own - other) <= 1e-6 * abs(other)
 
 
 def drop_changing(recipe: Recipe, moved: Recipe | None, why: str = WHY_CHANGES) -> None:

@@ -16,7 +16,7 @@ from .floor import Floor
 from .names import Names, Rule, Rules, check_name, near
 from .pins import Pins
 from .places import caller
-from .points import Hooking, side_of
+from .points import Hooking, describe, side_of
 from .settings import Settings, reference_block
 from .values import hand_back, host
 
@@ -126,6 +126,8 @@ class Recorder(Collector):
                 return self.tracing.again(name, loaded)
             return self.tracing.leaf("input" if name in self.pins.inputs else "weight", name, loaded)
         old = self.pins.old_input(name) if self._first is None else None
+        if old is None and name in self.left_out:
+            raise LookupError(f"golden `{name}` is left out, because the spec does not declare it")
         if old is None:
             raise LookupError(f"neither this run nor the committed inputs have a tensor `{name}`{near(name, known)}")
         return self._hand(name, self.pins.take("input", name, old, None, caller(self.sources)), like)
@@ -171,6 +173,8 @@ class Recorder(Collector):
         `floor` is for scripts that compute the floor themselves.
         """
         place = place or caller(self.sources)
+        if self.seen is not None and self.kind == "native":
+            self.seen.append((self.full(name), describe(tensor)))
         saved = self.capture(self.full(name), self.full(name), tensor, place, sweeping=False)
         if saved is not None and floor is not None:
             saved.floor = floor

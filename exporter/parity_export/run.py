@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from . import spread
+from . import listing, spread
 from .collector import Kind
 from .draws import numpy_in_float64, other_draws, seed_all
 from .finish import Refused, finish, words
@@ -63,14 +63,27 @@ def run(
 
 
 def main(reference: Reference, **options: Any) -> NoReturn:
-    """Runs a reference script: `python SCRIPT OUT_DIR`, or `python SCRIPT --list` for every name that can be hooked.
+    """Runs a reference script: `python SCRIPT OUT_DIR`, or `python SCRIPT --list` for every name that can be recorded.
 
-    Options are those of `run`. Exits with 0 if the set was written, and with 3 if the lint refused it.
+    Options are those of `run`. Exits with 0 if the set was written, and with 3 if the lint refused it. A listing runs
+    the reference with the params of the spec that names the script.
     """
     parser = argparse.ArgumentParser(description=inspect.getdoc(reference) or "Writes a golden set.")
     parser.add_argument("out_dir", nargs="?", help="the folder to replace with the new set")
     parser.add_argument(
-        "--list", action="store_true", help="print every point of the hooked models in call order and write nothing"
+        "--list",
+        action="store_true",
+        help="print every golden and every point of the hooked models in call order, and write no set",
+    )
+    parser.add_argument(
+        "--param",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="with --list: a parameter of the reference; the value is JSON or plain text (repeatable)",
+    )
+    parser.add_argument(
+        "--spec", metavar="FILE", help="with --list: take the params of this spec [default: the spec that names SCRIPT]"
     )
     parser.add_argument("--reuse", metavar="DIR", help="reuse the inputs and weights of this set (PARITY_REUSE)")
     parser.add_argument(
@@ -90,9 +103,13 @@ def main(reference: Reference, **options: Any) -> NoReturn:
     )
     given = parser.parse_args()
     if given.list:
-        for point, kind in points(reference, **options):
-            print(f"{point}  {kind}")
+        try:
+            _list(reference, given, options)
+        except ValueError as error:
+            parser.error(str(error))
         sys.exit(0)
+    if given.param or given.spec:
+        parser.error("`--param` and `--spec` belong to `--list`; a set is made with the params of its spec")
     if given.out_dir is None:
         parser.error("OUT_DIR is missing, expected the folder to write the set to")
     for name in ("reuse", "new_inputs", "report", "spread"):
@@ -107,7 +124,28 @@ def main(reference: Reference, **options: Any) -> NoReturn:
     sys.exit(0)
 
 
-def points(
+def _list(reference: Reference, given: argparse.Namespace, options: dict[str, Any]) -> None:
+    """Prints the listing, and writes it to the file of `--report` too."""
+    params = dict(options.pop("params", None) or {})
+    if reference_block(None)[0] is None:
+        script = Path(options.get("script") or inspect.getsourcefile(reference) or "")
+        params.update(listing.params(script, given.spec, given.param))
+    if given.report is not None:
+        options["report"] = given.report
+    listing.limit_memory()
+    recorder, params = _listed(reference, params=params, **options)
+    for point, kind in recorder.seen or []:
+        print(f"{point}  {kind}")
+    if recorder.settings.report is not None:
+        listing.write(listing.listing(recorder, params), recorder.settings.report)
+
+
+def points(reference: Reference, **options: Any) -> list[tuple[str, str]]:
+    """Returns every golden and every point that hooks can record, in call order, with dtype and shape."""
+    return _listed(reference, **options)[0].seen or []
+
+
+def _listed(
     reference: Reference,
     *,
     params: Mapping[str, Any] | None = None,
@@ -117,14 +155,15 @@ def points(
     threads: int = 1,
     floors: bool = True,
     **options: Any,
-) -> list[tuple[str, str]]:
-    """Returns every point that the hooks can record, in call order, with dtype and shape. Writes nothing."""
+) -> tuple[Recorder, dict[str, Any]]:
+    """Runs the reference once and writes nothing. Returns the recorder, and the params with the function's defaults."""
     native = _recorder(reference, "unused", params, source, script, {**options, "recipes": False})
     native.seen = []
+    job = _Job(reference, native, seed)
     with ExitStack() as stack:
         _settle(stack, threads)
-        _Job(reference, native, seed).once(native)
-    return native.seen
+        job.once(native)
+    return native, job.params
 
 
 class _Job:

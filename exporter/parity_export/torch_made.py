@@ -94,6 +94,9 @@ def _tensor(e: Any, data: Any = None, obj: Any = None, **named: Any) -> int:
     data = named.get("data", data)
     if isinstance(data, torch.Tensor):
         return in_dtype(e, data, e.out.dtype)
+    traced = e.of_numpy(data, e.out)
+    if traced is not None:
+        return int(traced)
     if isinstance(data, (int, float)) and not is_complex(e.out):
         whole = not e.out.dtype.is_floating_point
         return int(e.add("full", [], shape=[], value=number_of(int(data) if whole else data)))

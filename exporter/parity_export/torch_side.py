@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 
+from .numpy_beside import trace_numpy
 from .places import Places, caller
 from .points import Hooking, is_layer, place_of
 from .torch_trace import TorchTracer
@@ -129,6 +130,9 @@ def watch(recorder: Collector, stack: ExitStack) -> None:
         # Libraries set bfloat16 as the default while they build a model. The float64 run must stay in float64.
         _patch(stack, torch, "set_default_dtype", lambda dtype: set_default(_WIDE.get(dtype, dtype)))
         _patch(stack, torch, "from_numpy", lambda array: _widened(from_numpy(array)))
+    if tracer is not None:
+        trace_numpy(tracer.recipe, Places(recorder.sources), stack)
+        _patch(stack, torch, "from_numpy", tracer.reading(torch.from_numpy))
     stack.enter_context(mode)
 
 

@@ -6,7 +6,7 @@ finds the same node. A weak reference to the storage keeps its address from bein
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from .numpy_trace import TracedArray, plain
 from .places import Places
 from .recipe import MAX_CONSTANT, Operand, Recipe, Unknown, number_of
 from .torch_rules import GEOMETRY, RULES
@@ -69,6 +70,20 @@ class TorchTracer:
         with torch._C.DisableTorchFunction():
             self.place = self._places.here()
             return self.node(tensor)
+
+    def reading(self, from_numpy: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Returns `torch.from_numpy`, which no watching mode sees, such that it keeps the history of the array."""
+
+        def called(array: Any) -> Any:
+            tensor = from_numpy(plain(array))
+            with torch._C.DisableTorchFunction(), self._sparing():
+                self.place = self._places.here()
+                node = self.of_numpy(array, tensor)
+                if node is not None:
+                    self.bind(tensor, node)
+            return tensor
+
+        return called
 
     # What the watching mode calls, before and after an operation.
 
@@ -146,6 +161,17 @@ class TorchTracer:
                 node = self.unknown(f"a tensor without history cannot be stored: {error}")
         self._storage(tensor).nodes[Geometry.of(tensor)] = node
         return node
+
+    def of_numpy(self, array: Any, tensor: Any) -> int | None:
+        """Returns the node of a tensor that was made from a traced array; none if the array's history has a gap."""
+        if not isinstance(array, TracedArray) or tensor.is_complex():
+            return None
+        node = int(array._tracer.node(array))
+        # A constant is better than a history with a gap.
+        if self.recipe.has_gap(node):
+            return None
+        name = str(tensor.dtype).removeprefix("torch.")
+        return node if name == array.dtype.name else self.add("cast", [node], dtype=name)
 
     def forget(self, tensor: Any, why: str) -> None:
         """Makes a tensor unknown, and with it all tensors that show the same elements."""

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from parity_export import Recorder, Refused
+from parity_export.finish import words
 from parity_export.lint import KINDS
 
 DRAW = np.random.default_rng(3)
@@ -146,8 +147,9 @@ def test_goldens_and_inputs_are_compared_with_the_spec(
     assert export(reference).found() == [("dtype", "a"), ("missing", "c"), ("missing", "y")]
     expect.write_text('{"goldens": {"a": "float32"}}')
     made = export(reference)
-    assert made.found() == [("captured-twice", "b")]
-    assert made.report["notes"][0] == "the spec does not declare 2 goldens, first `b`"
+    assert made.found() == []
+    assert list(made.goldens) == ["a"]
+    assert made.report["notes"][0] == "left out 1 golden that the spec does not declare, first `b`"
     expect.write_text("[]")
     with pytest.raises(
         ValueError, match=r'PARITY_EXPECT names `.*expect\.json`, expected JSON such as `{"goldens": {"norm"'
@@ -180,3 +182,44 @@ def test_a_recorder_by_itself_sees_draws_from_global_generators(out: Path) -> No
 
 def test_every_kind_has_advice() -> None:
     assert {kind for kind, _, _ in PLANTED} | {"dtype", "missing", "never-called", "unneeded"} == set(KINDS)
+
+
+def test_goldens_that_the_spec_does_not_declare_are_left_out(export: Any) -> None:
+    def reference(rec: Any) -> None:
+        x = good(rec)
+        rec.accept("zero", "mask", why="every token is visible")
+        rec.hits("twice", 2)
+        rec.save("mask", x * 0)
+        rec.save("twice", x * 5)
+        rec.save("twice", x * 6)
+        # The same bytes as `twice`, which is not kept.
+        rec.save("a", x * 5)
+        rec.save("b", x * 10)
+
+    made = export(reference, expect={"a": None, "b": None})
+    assert made.found() == []
+    assert list(made.goldens) == ["a", "b"]
+    assert made.report["notes"][0] == "left out 2 goldens that the spec does not declare, first `mask`"
+    everything = export(reference)
+    assert list(everything.goldens) == ["mask", "twice", "twice@1", "a", "b"]
+    assert everything.found() == [("same-bytes", "a")]
+
+    def loads(rec: Any) -> None:
+        x = good(rec)
+        rec.save("a", x * 2)
+        rec.save("b", rec.load("a") * 2)
+
+    with pytest.raises(LookupError, match="golden `a` is left out, because the spec does not declare it"):
+        export(loads, expect={"b": None})
+
+
+def test_findings_of_a_loop_are_one_line(export: Any) -> None:
+    def reference(rec: Any) -> None:
+        rec.save("layers.0.out", good(rec) * 2)
+
+    expect: dict[str, str | None] = {f"layers.{i}.out": "float32" for i in range(4)} | {"norm": None}
+    report = export(reference, expect=expect).report
+    assert len(report["findings"]) == 4
+    lines = [line for line in words(report).splitlines() if line.startswith("finding")]
+    text = "finding: missing: the spec declares golden `{}`, but the reference does not record it"
+    assert lines == [text.format("layers.1.out") + " (and 2 more like it)", text.format("norm")]

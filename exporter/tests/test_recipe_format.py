@@ -163,6 +163,20 @@ def test_constants_get_their_float64_twins_and_those_that_change_with_inputs_go(
     assert recipe.blocked() == {"out": WHY_CHANGES}
 
 
+def test_literals_that_were_rounded_get_their_float64_numbers() -> None:
+    def scaled(*numbers: float) -> Recipe:
+        recipe = Recipe()
+        node = recipe.leaf("input", "x")
+        for number in numbers:
+            node = recipe.add("mul", [node, [number]], {}, ("pkg/model.py", 7))
+        recipe.goldens["out"] = node
+        return recipe
+
+    recipe = scaled(float(np.float32(0.001)), 2.0, 5.0)
+    give_twins(recipe, scaled(0.001, 2.0, 5.1))
+    assert [node.inputs[1] for node in recipe.nodes[1:]] == [[0.001], [2.0], [5.0]]
+
+
 def geometry(offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Geometry:
     return Geometry(offset, shape, strides, "float32")
 

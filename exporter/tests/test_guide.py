@@ -1,0 +1,68 @@
+"""The Python examples of the guide work."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+GUIDE = Path(__file__).parent.parent.parent / "docs" / "src"
+pytestmark = pytest.mark.skipif(not GUIDE.is_dir(), reason="the guide is in the repository, not in the package")
+
+
+def example(page: str, word: str) -> str:
+    """The only Python example of the page with this word."""
+    text = (GUIDE / page).read_text(encoding="utf-8")
+    (found,) = [block for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL) if word in block]
+    return found
+
+
+def space_of(text: str, **names: Any) -> dict[str, Any]:
+    space: dict[str, Any] = {"__name__": "guide", "__file__": __file__, **names}
+    exec(compile(text, str(Path(__file__)), "exec"), space)
+    return space
+
+
+def test_the_numpy_example_writes_a_sound_set(export: Any) -> None:
+    made = export(space_of(example("exporting.md", "np.linspace"))["reference"], lint="refuse", script=__file__)
+    assert list(made.goldens) == ["sigmas"]
+
+
+def test_the_mlx_example_writes_a_sound_set(export: Any) -> None:
+    pytest.importorskip("mlx.core", reason="needs MLX: install the `mlx` group of references/")
+    made = export(space_of(example("exporting.md", "mlx.nn"))["reference"], lint="refuse", script=__file__)
+    assert list(made.goldens) == ["layers.0", "layers.1", "layers.2"]
+
+
+def test_the_llama_example_writes_a_sound_set_with_the_rotation(export: Any) -> None:
+    pytest.importorskip("transformers", reason="needs transformers: install the `torch` group of references/")
+    text, hooks = example("exporting.md", "LlamaConfig"), example("what-to-tap.md", "apply_rotary_pos_emb")
+    call = "    model(input_ids=ids)\n"
+    assert call in text
+    hooks = "".join(f"    {line}\n" for line in hooks.splitlines())
+    made = export(space_of(text.replace(call, hooks + call))["reference"], lint="refuse", script=__file__)
+    shapes = {name: entry["shape"] for name, entry in made.goldens.items()}
+    assert shapes["layers.0.attn.q_heads"] == shapes["layers.0.attn.q_rope"] == [1, 4, 6, 8]
+    assert "layers.1.attn.softmax" in shapes
+
+
+def test_the_pipeline_example_writes_a_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    record = space_of(example("exporting.md", "with Recorder("))["record"]
+    record(lambda _, latents: latents * 2, "", np.arange(4.0))
+    manifest = json.loads((tmp_path / "fixtures" / "flux" / "latents" / "manifest.json").read_text())
+    assert [entry["name"] for entry in manifest["tensors"]] == ["latents", "image"]
+
+
+def test_the_conversion_of_a_torch_file_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch", reason="needs torch: install the `torch` group of references/")
+    from safetensors.numpy import load_file
+
+    monkeypatch.chdir(tmp_path)
+    torch.save({"x": torch.arange(3.0)}, "tensors.pt")
+    space_of(example("exporting.md", "torch.load"))
+    assert load_file("tensors.safetensors")["x"].tolist() == [0.0, 1.0, 2.0]

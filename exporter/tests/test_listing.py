@@ -1,0 +1,115 @@
+"""`python SCRIPT --list`: names with dtypes and shapes, with the params of the spec, and a listing as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from parity_export.spec_params import params_of_script
+
+EXPORTER = Path(__file__).parent.parent
+
+SCRIPT = """
+import numpy as np
+from parity_export import main
+
+def reference(rec, dim, layers=2, name="plain", scale=(1, 2)):
+    draw = np.random.default_rng(0)
+    w = rec.weights({"up": draw.standard_normal((dim, dim)).astype(np.float32)})
+    x = rec.input("x", draw.standard_normal((3, dim)).astype(np.float32))
+    for i in rec.axis("layers", layers):
+        x = rec.save("out", np.tanh(x @ w["up"]))
+    rec.save("mask", x > 5)
+    rec.save("ids", np.argmax(x, -1))
+
+if __name__ == "__main__":
+    main(reference)
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "exporter").mkdir()
+    (tmp_path / "exporter" / "reference.py").write_text(SCRIPT)
+    (tmp_path / "parity-specs" / "m").mkdir(parents=True)
+    return tmp_path
+
+
+def spec(project: Path, reference: str, name: str = "part") -> None:
+    text = f"version: 1\nport: m::part\n{reference}\ninputs: [x]\ncheckpoints: []\n"
+    (project / "parity-specs" / "m" / f"{name}.yaml").write_text(text)
+
+
+def listed(project: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    own = {**os.environ, "PYTHONPATH": os.pathsep.join([str(EXPORTER), *sys.path]), **environment}
+    command = [sys.executable, "exporter/reference.py", "--list", *arguments]
+    return subprocess.run(command, check=False, env=own, capture_output=True, text=True, cwd=project)
+
+
+def test_a_listing_has_the_params_of_the_spec(project: Path) -> None:
+    spec(project, "reference:\n  script: exporter/reference.py   # here\n  params: {dim: 4, layers: 3}")
+    done = listed(project)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[2] == "layers.2.out  float32 [3, 4]"
+    assert "m/part.yaml`" in done.stderr
+    # An argument wins over the spec, and `cargo parity` over both.
+    assert listed(project, "--param", "dim=5").stdout.splitlines()[0] == "layers.0.out  float32 [3, 5]"
+    block = json.dumps({"script": "exporter/reference.py", "params": {"dim": 6}})
+    assert listed(project, PARITY_REFERENCE=block).stdout.splitlines()[0] == "layers.0.out  float32 [3, 6]"
+
+
+def test_a_listing_can_be_read_by_a_program(project: Path) -> None:
+    done = listed(project, "--param", "dim=4", "--param", "name=a b", "--report", "listing.json")
+    assert "no spec names this script" in done.stderr
+    found = json.loads((project / "listing.json").read_text())
+    assert found["params"] == {"dim": 4, "layers": 2, "name": "a b", "scale": [1, 2]}
+    assert found["goldens"][0] == {"name": "layers.0.out", "dtype": "float32", "shape": [3, 4], "finding": None}
+    assert [(golden["name"], golden["finding"]) for golden in found["goldens"][2:]] == [("mask", "zero"), ("ids", None)]
+    assert found["inputs"] == [{"name": "x", "dtype": "float32", "shape": [3, 4]}]
+    assert found["weights"] == [{"name": "up", "dtype": "float32", "shape": [4, 4], "file": None}]
+    assert not (project / "unused").exists()
+
+
+def test_wrong_arguments_of_a_listing(project: Path) -> None:
+    assert "`--param dim` is not NAME=VALUE" in listed(project, "--param", "dim").stderr
+    assert "the reference takes `dim`, which has no default" in listed(project).stderr
+    spec(project, "reference: {script: exporter/reference.py, params: {dim: 4}}")
+    spec(project, "reference: {script: exporter/reference.py, params: {dim: 8}}", "other")
+    done = listed(project)
+    assert done.returncode == 2
+    assert "with different params; name one of them with `--spec`" in done.stderr
+    chosen = listed(project, "--spec", "parity-specs/m/part.yaml")
+    assert chosen.stdout.splitlines()[0] == "layers.0.out  float32 [3, 4]"
+
+
+@pytest.mark.parametrize(
+    ("block", "params"),
+    [
+        ("reference: {script: exporter/reference.py}", {}),
+        ("reference:\n  script: exporter/reference.py\n  params:\n    eps: 1e-6\n    theta: 1e6\n    on: true\n",
+         {"eps": 1e-6, "theta": 1e6, "on": True}),
+        ("reference:\n  params: {a: [1, 2.5, 'x, y'], b: {c: null}, \"d e\": no}\n  script: exporter/reference.py",
+         {"a": [1, 2.5, "x, y"], "b": {"c": None}, "d e": "no"}),
+        ("reference:\n  script: 'exporter/reference.py'\n  params: {a: 1,   # first\n    b: -2}\n", {"a": 1, "b": -2}),
+        ("reference:\n    script: exporter/reference.py\n    params:\n        names:\n          - a\n          - b c\n",
+         {"names": ["a", "b c"]}),
+    ],
+)  # fmt: skip
+def test_the_forms_in_which_specs_write_params(project: Path, block: str, params: dict[str, Any]) -> None:
+    spec(project, block)
+    found = params_of_script(project / "exporter" / "reference.py")
+    assert found is not None
+    assert found[1] == params
+
+
+@pytest.mark.parametrize("params", ["{a: &b 1}", "|\n    text", "{a: 1", "{a: 1} 2", "{a}"])
+def test_other_forms_are_refused(project: Path, params: str) -> None:
+    spec(project, f"reference:\n  script: exporter/reference.py\n  params: {params}")
+    with pytest.raises(ValueError, match="run `cargo parity regenerate-fixtures --list` with the name of the spec"):
+        params_of_script(project / "exporter" / "reference.py")
