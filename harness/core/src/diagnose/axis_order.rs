@@ -1,9 +1,9 @@
 //! The golden with equal parts of an axis exchanged, or moved along an axis.
 
-use super::float64_view::row_major;
 use super::residual::Prediction;
 use super::sampled_pair::SampledPair;
 use super::{CauseKind, Explanation, Search};
+use crate::tensor::row_major;
 
 /// The numbers of equal parts that an axis is split into, as in fused projections and modulations.
 const PARTS: [usize; 7] = [2, 3, 4, 6, 8, 9, 12];

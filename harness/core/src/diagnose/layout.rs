@@ -1,8 +1,8 @@
 //! The golden with its axes or its memory in another order.
 
-use super::float64_view::row_major;
 use super::sampled_pair::SampledPair;
 use super::{CauseKind, Explanation, Search};
+use crate::tensor::row_major;
 
 /// Every order of axes is tried for shapes of at most this many.
 const MOST_AXES: usize = 5;

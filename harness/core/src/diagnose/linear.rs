@@ -3,9 +3,9 @@
 use half::f16;
 
 use super::activation::is_golden;
-use super::float64_view::Float64View;
 use super::sampled_pair::SampledPair;
 use super::{CauseKind, Explanation, KnownTensor, Search};
+use crate::tensor::Float64View;
 use crate::tensor::nearest_bf16;
 
 /// At most this many earlier tensors are tried as the input.

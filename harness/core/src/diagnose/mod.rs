@@ -23,7 +23,6 @@ mod factor_offset;
 mod facts;
 mod failing_checkpoint;
 mod families;
-mod float64_view;
 mod kinds;
 mod known_tensors;
 mod layout;

@@ -239,7 +239,7 @@ fn again(pair: &SampledPair, right: &Moments, affine: &Affine, eps: f64, input: 
 
 /// Weight and bias along another axis of the same length.
 fn along_another_axis(pair: &SampledPair, normal: &[f64], affine: &Affine) -> Option<Explanation> {
-    let (shape, strides) = (pair.shape(), super::float64_view::row_major(pair.shape()));
+    let (shape, strides) = (pair.shape(), crate::tensor::row_major(pair.shape()));
     let width = pair.actual.width();
     (0..shape.len() - 1).filter(|&axis| shape[axis] == width).find_map(|axis| {
         let at = |index: usize| pair.positions[index] / strides[axis] % width;

@@ -1,9 +1,9 @@
 //! The part of a tensor that agrees with its golden.
 
 use super::diagnosis::Observation;
-use super::float64_view::row_major;
 use super::per_index::group_ids;
 use super::{FactKind, Search};
+use crate::tensor::row_major;
 
 /// At most this many wrong elements or indices are listed.
 const SHOWN: usize = 4;

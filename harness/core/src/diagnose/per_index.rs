@@ -1,9 +1,9 @@
 //! The golden with a factor or an offset per index of an axis, or with a vector along the wrong axis.
 
-use super::float64_view::{Float64View, row_major};
 use super::sampled_pair::SampledPair;
 use super::{CauseKind, Explanation, Search};
 use crate::number::Short;
+use crate::tensor::{Float64View, row_major};
 
 /// A vector along an axis is fitted to at most this many elements, in this many sweeps.
 const MOST_FITTED: usize = 1 << 14;

@@ -1,8 +1,8 @@
 //! Another quantisation: bits and group size, found from the values alone.
 
 use super::diagnosis::Observation;
-use super::float64_view::Float64View;
 use super::{FactKind, Search};
+use crate::tensor::Float64View;
 
 /// The group sizes and bits that MLX has.
 const GROUPS: [usize; 4] = [128, 64, 32, 16];

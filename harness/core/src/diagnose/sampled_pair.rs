@@ -2,9 +2,9 @@
 
 use super::FailingCheckpoint;
 use super::budget::Budget;
-use super::float64_view::Float64View;
 use super::numbers::plain;
 use super::residual_bound::Bound;
+use crate::tensor::Float64View;
 
 /// A tensor with more elements than this is sampled.
 const MOST: usize = 1 << 20;

@@ -1,8 +1,8 @@
 //! What every explanation is tried on: the sample of one failing checkpoint, and the tensors around it.
 
-use super::float64_view::Float64View;
 use super::sampled_pair::SampledPair;
 use super::{FailingCheckpoint, KnownTensor};
+use crate::tensor::Float64View;
 use crate::tensor::Tensor;
 
 /// A failing checkpoint, and the sample of it that explanations are tried on.

@@ -1,11 +1,11 @@
 //! Values that no right computation gives: NaN and infinity, foreign memory, a constant.
 
 use super::diagnosis::Observation;
-use super::float64_view::row_major;
 use super::numbers::plain;
 use super::{FactKind, Search};
 use crate::number::Short;
 use crate::tensor::Dtype;
+use crate::tensor::row_major;
 
 /// NaN or infinity where the golden is finite, with the rows that have them.
 pub(super) fn non_finite(search: &Search) -> Observation {

@@ -149,7 +149,7 @@ impl Broadcast {
     pub(super) fn new(shape: &[usize], pair: &SampledPair) -> Option<Self> {
         let whole = pair.shape();
         let missing = whole.len().checked_sub(shape.len())?;
-        let strides = super::float64_view::row_major(shape);
+        let strides = crate::tensor::row_major(shape);
         let mut axes = Vec::with_capacity(whole.len());
         for (axis, &length) in whole.iter().enumerate() {
             let stride = match axis.checked_sub(missing) {

@@ -1,6 +1,6 @@
 //! Evaluates a part of a recipe, as it is or with changes.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::array::Array;
@@ -16,8 +16,8 @@ const PER_NODE: u64 = 256;
 
 /// The part of a recipe that computes one node, the target, from nodes whose values are known.
 ///
-/// Computed values are kept as long as they take at most half of the memory that was left at the start. Other values are
-/// computed again when a change needs them.
+/// Computed values are kept as long as they take at most half of the memory that was left before the first was computed.
+/// Other values are computed again when a change needs them.
 pub struct Replay<'a> {
     recipe: &'a Recipe,
     leaves: &'a dyn Leaves,
@@ -26,14 +26,17 @@ pub struct Replay<'a> {
     cut: BTreeSet<usize>,
     nodes: Vec<usize>,
     kept: RefCell<Kept>,
+    /// Steps that values without changes took.
+    steps: Cell<u64>,
 }
 
-/// Kept values, computed without changes. The default may keep nothing.
+/// Kept values, computed without changes.
 #[derive(Default)]
 struct Kept {
     values: HashMap<usize, Array>,
     bytes: u64,
-    allowed: u64,
+    /// Bytes that kept values may take; `None` before the first is computed.
+    allowed: Option<u64>,
 }
 
 /// Identifies the value of a node, with or without changes. Values without changes come first, because values with changes
@@ -68,8 +71,9 @@ impl<'a> Replay<'a> {
         work: &'a Work,
     ) -> Result<Self, ReplayError> {
         cut.remove(&target);
-        let kept = Kept { values: HashMap::new(), bytes: 0, allowed: work.bytes_left() / 2 };
-        let mut replay = Self { recipe, leaves, work, target, cut, nodes: Vec::new(), kept: kept.into() };
+        let kept = Kept::default().into();
+        let mut replay =
+            Self { recipe, leaves, work, target, cut, nodes: Vec::new(), kept, steps: Cell::new(0) };
         let needed = replay.needed(Key { changed: false, node: target }, &Changes::default())?;
         replay.nodes = needed.keys().map(|key| key.node).collect();
         for &node in &replay.nodes {
@@ -92,6 +96,11 @@ impl<'a> Replay<'a> {
         self.cut.contains(&node)
     }
 
+    /// Steps that values without changes took so far.
+    pub fn steps(&self) -> u64 {
+        self.steps.get()
+    }
+
     /// The value of the target.
     ///
     /// # Errors
@@ -107,7 +116,10 @@ impl<'a> Replay<'a> {
     ///
     /// When an operation cannot be evaluated, a tensor cannot be read, or too few steps or too little memory is left.
     pub fn value(&self, node: usize) -> Result<Array, ReplayError> {
-        self.run(Key { changed: false, node }, &Changes::default())
+        let before = self.work.steps_left();
+        let value = self.run(Key { changed: false, node }, &Changes::default());
+        self.steps.set(self.steps.get() + before.saturating_sub(self.work.steps_left()));
+        value
     }
 
     /// The value of the target after changes. Only nodes that depend on a change are computed again.
@@ -148,9 +160,10 @@ impl<'a> Replay<'a> {
 
     /// Computes a value and everything that it needs. If memory runs out, drops all kept values and tries again.
     fn run(&self, goal: Key, changes: &Changes<'_>) -> Result<Array, ReplayError> {
+        self.kept.borrow_mut().allowed.get_or_insert(self.work.bytes_left() / 2);
         match self.try_run(goal, changes) {
             Err(error) if error.is_memory() && self.kept.borrow().bytes > 0 => {
-                *self.kept.borrow_mut() = Kept::default();
+                *self.kept.borrow_mut() = Kept { allowed: Some(0), ..Kept::default() };
                 self.try_run(goal, changes)
             }
             result => result,
@@ -302,7 +315,7 @@ impl<'a> Replay<'a> {
         let kept = &mut *self.kept.borrow_mut();
         if !key.changed
             && !kept.values.contains_key(&key.node)
-            && kept.bytes.saturating_add(value.bytes()) <= kept.allowed
+            && kept.bytes.saturating_add(value.bytes()) <= kept.allowed.unwrap_or(0)
         {
             kept.bytes += value.bytes();
             kept.values.insert(key.node, value.clone());

@@ -51,6 +51,21 @@ impl Work {
         Self { steps: AtomicU64::new(steps), memory: Arc::clone(&self.memory) }
     }
 
+    /// Calls `run`, which may use at most `steps` of the steps that are left.
+    pub fn within<T>(&self, steps: u64, run: impl FnOnce() -> T) -> T {
+        let before = self.steps_left();
+        let given = before.min(steps);
+        self.steps.store(given, Relaxed);
+        let result = run();
+        self.steps.store(before - given + self.steps_left(), Relaxed);
+        result
+    }
+
+    /// Allows `bytes` bytes of memory. Values that exist already are not counted.
+    pub fn set_memory(&self, bytes: u64) {
+        self.memory.left.store(bytes, Relaxed);
+    }
+
     /// Steps that are left.
     pub fn steps_left(&self) -> u64 {
         self.steps.load(Relaxed)

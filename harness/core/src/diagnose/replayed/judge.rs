@@ -13,6 +13,8 @@ use crate::replay::{Array, Change, Work, evaluate};
 
 /// Changes whose residuals differ by at most this factor explain the error equally well.
 const TIE: f64 = 1.5;
+/// Changes per node of a stage, roughly.
+const PER_NODE: u64 = 30;
 /// The most other changes that are named beside the best one.
 const OTHERS: usize = 2;
 
@@ -54,7 +56,13 @@ impl<'j, 'a> Judge<'j, 'a> {
     /// The best change of the stage that explains the error, and its cost.
     pub(super) fn best(&self, stage: &Stage) -> Option<(u8, Cause)> {
         let mut found: Vec<Found> = Vec::new();
-        for candidate in rules::candidates(stage) {
+        let changes = PER_NODE.saturating_mul(stage.computed.len() as u64);
+        let can_try_all = stage.replay.steps().saturating_mul(changes) <= self.work.steps_left();
+        let candidates: Box<dyn Iterator<Item = Candidate>> = match can_try_all {
+            true => Box::new(rules::candidates(stage)),
+            false => Box::new(rules::candidates_from_both_ends(stage)),
+        };
+        for candidate in candidates {
             if self.work.steps_left() == 0 {
                 break;
             }

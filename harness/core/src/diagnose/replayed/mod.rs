@@ -60,14 +60,23 @@ pub(super) fn explain(search: &Search) -> Replayed {
     let Some(source) = &search.checkpoint.recipe else { return without(RecipeUse::None) };
     let Some(target) = source.target(search.checkpoint.name) else { return without(RecipeUse::None) };
     let leaves = SetLeaves { set: source.fixtures, recipe: source.recipe };
-    let work = Work::new(STEPS, bytes(search, source, target));
-    let trial = work.with_steps(TRIAL);
-    let is_large = match Replay::new(source.recipe, target, source.cut(), &leaves, &trial) {
-        Ok(replay) => replay.target().is_err_and(|error| error.is_limit()),
-        Err(error) => error.is_limit(),
+    let work = Work::new(STEPS, LEAST_BYTES);
+    let Ok(replay) = Replay::new(source.recipe, target, source.cut(), &leaves, &work) else {
+        return without(RecipeUse::Unknown);
     };
-    let part = if is_large { explain_part(search, source, target, &work) } else { None };
-    part.unwrap_or_else(|| search_in(search, source, target, &leaves, &work, None))
+    work.set_memory(bytes(search, source, &replay));
+    let trial = work.within(TRIAL, || replay.target());
+    if trial.is_err_and(|error| error.is_limit()) {
+        drop(replay);
+        if let Some(found) = explain_part(search, source, target, &work) {
+            return found;
+        }
+        return match Replay::new(source.recipe, target, source.cut(), &leaves, &work) {
+            Ok(replay) => search_in(search, source, target, replay, &leaves, &work, None),
+            Err(_) => without(RecipeUse::Unknown),
+        };
+    }
+    search_in(search, source, target, replay, &leaves, &work, None)
 }
 
 fn without(recipe: RecipeUse) -> Replayed {
@@ -75,15 +84,11 @@ fn without(recipe: RecipeUse) -> Replayed {
 }
 
 /// The memory of a search: a multiple of the failing tensor or of the stage's largest weight, within limits.
-fn bytes(search: &Search, source: &StageRecipe, target: usize) -> u64 {
-    let leaves = SetLeaves { set: source.fixtures, recipe: source.recipe };
-    let work = Work::new(STEPS, 0);
-    let nodes = Replay::new(source.recipe, target, source.cut(), &leaves, &work);
-    let names =
-        nodes.iter().flat_map(Replay::nodes).filter_map(|node| match &source.recipe.nodes[*node].op {
-            Op::Leaf(Leaf::Weight { name }) => Some(name.as_str()),
-            _ => None,
-        });
+fn bytes(search: &Search, source: &StageRecipe, replay: &Replay) -> u64 {
+    let names = replay.nodes().iter().filter_map(|node| match &source.recipe.nodes[*node].op {
+        Op::Leaf(Leaf::Weight { name }) => Some(name.as_str()),
+        _ => None,
+    });
     let names: BTreeSet<&str> = names.collect();
     let weights = source.fixtures.entries(Role::Weight).filter(|entry| names.contains(entry.name.as_str()));
     let elements = weights.map(|entry| entry.shape.iter().product::<usize>()).max().unwrap_or(0);
@@ -111,10 +116,8 @@ fn explain_part(search: &Search, source: &StageRecipe, target: usize, work: &Wor
             let start = middle.saturating_sub(indices / 2).min(plan.length - indices);
             let range = start..start + indices;
             let Some(part) = plan.part(range.clone()) else { break };
-            let trial = work.with_steps(TRIAL);
-            let fits = Replay::new(&part.recipe, target, source.cut(), &part, &trial)
-                .and_then(|replay| replay.target());
-            match fits {
+            let Ok(replay) = Replay::new(&part.recipe, target, source.cut(), &part, work) else { break };
+            match work.within(TRIAL, || replay.target()) {
                 Ok(_) => {}
                 Err(error) if error.is_limit() => continue,
                 Err(_) => break,
@@ -124,7 +127,7 @@ fn explain_part(search: &Search, source: &StageRecipe, target: usize, work: &Wor
             let checkpoint = whole.with(expected.view(), actual.view());
             let part_source = source.with(&part.recipe);
             let part_search = Search::new(&checkpoint);
-            let mut found = search_in(&part_search, &part_source, target, &part, work, Some(&part));
+            let mut found = search_in(&part_search, &part_source, target, replay, &part, work, Some(&part));
             if found.recipe == RecipeUse::Replayed {
                 found.recipe = RecipeUse::Part;
             }
@@ -140,13 +143,14 @@ fn explain_part(search: &Search, source: &StageRecipe, target: usize, work: &Wor
     None
 }
 
-/// Searches for changes of a stage, or of a part of it, that explain the error.
-fn search_in(
+/// Searches for changes of a stage, or of a part of it, that explain the error. `replay` is that of the first round.
+fn search_in<'s>(
     search: &Search,
-    source: &StageRecipe,
+    source: &'s StageRecipe,
     target: usize,
-    leaves: &dyn Leaves,
-    work: &Work,
+    replay: Replay<'s>,
+    leaves: &'s dyn Leaves,
+    work: &'s Work,
     part: Option<&Part>,
 ) -> Replayed {
     let judge = Judge::new(search, source, work);
@@ -154,8 +158,10 @@ fn search_in(
     let mut used = RecipeUse::Unknown;
     // A port may tap one tensor and continue with another. The second round therefore computes the nearest tapped goldens
     // instead of starting from them. A part has only the first round, because it was cut for this round.
+    let mut next = Some(replay);
     for _ in 0..if part.is_some() { 1 } else { ROUNDS } {
-        let Ok(replay) = Replay::new(source.recipe, target, cut.clone(), leaves, work) else { break };
+        let again = || Replay::new(source.recipe, target, cut.clone(), leaves, work).ok();
+        let Some(replay) = next.take().or_else(again) else { break };
         if replay.nodes().len() > MOST_NODES {
             return without(used.or(RecipeUse::TooLarge));
         }

@@ -2,10 +2,10 @@
 
 use num_complex::Complex64;
 
-use super::super::float64_view::row_major;
 use super::super::{CauseKind, Explanation};
 use super::rotation::{Pairing, Rotation, unit};
 use crate::number::Short;
+use crate::tensor::row_major;
 
 /// A sequence may begin at any position below this one.
 const MOST_POSITIONS: u32 = 1 << 14;

@@ -9,9 +9,9 @@ mod mistakes;
 mod rotation;
 mod table;
 
-use super::float64_view::{Float64View, row_major};
 use super::sampled_pair::SampledPair;
 use super::{Explanation, Search};
+use crate::tensor::{Float64View, row_major};
 use rotation::{Pairing, Rotation, RowStart};
 
 pub(super) fn explain(search: &Search) -> Vec<Explanation> {

@@ -2,9 +2,9 @@
 
 use num_complex::Complex64;
 
-use super::super::float64_view::{Float64View, row_major};
 use super::super::residual::Prediction;
 use super::super::sampled_pair::SampledPair;
+use crate::tensor::{Float64View, row_major};
 
 /// Rows that angles are averaged over.
 const ROWS: usize = 128;

@@ -3,11 +3,11 @@
 //! A column that is slow enough not to wrap around gives the positions. The positions give the speed of every column, in
 //! golden and actual. With another base, the actual's speeds are powers of the golden's.
 
-use super::super::float64_view::Float64View;
 use super::super::{CauseKind, Explanation, Search};
 use super::base::usual_bases;
 use crate::number::Short;
 use crate::tensor::Dtype;
+use crate::tensor::Float64View;
 
 /// Only this many rows of a longer table are read.
 const MOST_ROWS: usize = 4096;

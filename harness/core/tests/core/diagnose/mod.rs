@@ -7,6 +7,7 @@ mod large_recipes;
 mod order;
 mod recipe_kit;
 mod recipes;
+mod recipes_attention;
 mod rotary;
 mod stages;
 mod unexplained;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use mlx_parity_core::diagnose::{
-    Budget, Diagnosis, FailingCheckpoint, NoKnownTensors, StageRecipe, diagnose,
+    Budget, CauseKind, Diagnosis, FailingCheckpoint, NoKnownTensors, StageRecipe, diagnose,
 };
 use mlx_parity_core::gate::{Floor, Gate, Rule};
 use mlx_parity_core::golden::FixtureSet;
@@ -15,6 +15,14 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::kit::{Dice, tensor};
+
+/// Checks that the first cause is of this kind, or says the same as one of it, and returns its text.
+#[track_caller]
+pub(crate) fn explained(diagnosis: &Diagnosis, kind: CauseKind) -> &str {
+    let cause = diagnosis.causes.first().unwrap_or_else(|| panic!("nothing explains it: {diagnosis:?}"));
+    assert!(cause.kind == kind || cause.also.contains(&kind), "{cause:?}");
+    &cause.text
+}
 
 /// A stage: tensors that it starts from, and the nodes of its recipe. The last node is the golden `out`.
 pub(crate) struct RecipeCase {
@@ -39,6 +47,12 @@ impl RecipeCase {
     /// With a weight of normal numbers.
     pub(crate) fn weight(self, name: &str, shape: &[usize]) -> Self {
         self.made("weight", name, shape)
+    }
+
+    /// With an input of these whole numbers.
+    pub(crate) fn table(mut self, name: &str, shape: &[usize], values: &[f64]) -> Self {
+        self.add("input", name, &tensor(Dtype::Float32, shape, values));
+        self
     }
 
     fn made(mut self, role: &str, name: &str, shape: &[usize]) -> Self {
@@ -111,6 +125,12 @@ pub(crate) struct Failing {
 }
 
 impl Failing {
+    /// The elements of the actual, which is float32.
+    pub(crate) fn actual_values(&self) -> Vec<f32> {
+        let bytes = self.actual.view().row_major_bytes().unwrap().to_vec();
+        bytes.chunks_exact(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap())).collect()
+    }
+
     /// What is found out about it.
     pub(crate) fn diagnosis(&self) -> Diagnosis {
         let rule = Rule {

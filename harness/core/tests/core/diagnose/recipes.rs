@@ -1,16 +1,8 @@
 //! Causes that the recipe of a golden shows: one mistake in the reference's computation, found by replaying it.
 
-use mlx_parity_core::diagnose::{CauseKind, Diagnosis, RecipeUse};
+use mlx_parity_core::diagnose::{CauseKind, RecipeUse};
 
-use super::recipe_kit::RecipeCase;
-
-/// Checks that the first cause is of this kind, or says the same as one of it, and returns its text.
-#[track_caller]
-fn explained(diagnosis: &Diagnosis, kind: CauseKind) -> &str {
-    let cause = diagnosis.causes.first().unwrap_or_else(|| panic!("nothing explains it: {diagnosis:?}"));
-    assert!(cause.kind == kind || cause.also.contains(&kind), "{cause:?}");
-    &cause.text
-}
+use super::recipe_kit::{RecipeCase, explained};
 
 const NORM: &str =
     r#"["input",[],{"name":"x"}], ["weight",[],{"name":"w"}], ["rms_norm",[0,1],{"rank":1,"eps":1e-6},0,7]"#;
@@ -173,4 +165,94 @@ fn a_stage_of_very_many_operations_is_not_searched() {
     (1..20_000).for_each(|node| nodes += &format!(r#", ["add",[{node},[1e-9]],{{}}]"#));
     let found = RecipeCase::new(&nodes).input("x", &[8]).with("3.5", "4.5");
     assert_eq!(found.recipe, RecipeUse::TooLarge);
+}
+
+/// The id that fills up sequences is another one.
+#[test]
+fn another_number_in_a_table() {
+    let nodes = r#"["input",[],{"name":"ids"}], ["cast",[0],{"dtype":"int32"}]"#;
+    let ids = [5.0, 8.0, 9.0, 9.0, 9.0, 9.0, 7.0, 6.0, 4.0, 3.0, 9.0, 9.0];
+    let case = || RecipeCase::new(nodes).table("ids", &[2, 6], &ids);
+    let wrong = r#"["eq",[0,[9]],{}], ["where",[1,[0],0],{}], ["cast",[2],{"dtype":"int32"}]"#;
+    let found = case().with(r#"["cast",[0],{"dtype":"int32"}]"#, wrong);
+    assert!(explained(&found, CauseKind::Constant).contains("0 in place of each 9 in `ids`"), "{found:?}");
+    // The first 9 ends the sequence.
+    let wrong = r#"["eq",[0,[9]],{}], ["roll",[1],{"shifts":[1],"axes":[1]}], ["and",[1,2],{}], ["where",[3,[0],0],{}],
+        ["cast",[4],{"dtype":"int32"}]"#;
+    let found = case().with(r#"["cast",[0],{"dtype":"int32"}]"#, wrong);
+    let text = explained(&found, CauseKind::Constant);
+    assert!(text.contains("0 in place of each 9 that follows another one"), "{text}");
+}
+
+/// Both ends of a step in a schedule are one place too late.
+#[test]
+fn slices_that_are_moved_together() {
+    let nodes = r#"["input",[],{"name":"sigmas"}], ["input",[],{"name":"x"}],
+        ["slice",[0],{"axis":0,"start":2,"end":3,"step":1}], ["slice",[0],{"axis":0,"start":3,"end":4,"step":1}],
+        ["sub",[3,2],{}], ["mul",[1,4],{}]"#;
+    let right = r#""start":2,"end":3,"step":1}], ["slice",[0],{"axis":0,"start":3,"end":4,"#;
+    let wrong = r#""start":3,"end":4,"step":1}], ["slice",[0],{"axis":0,"start":4,"end":5,"#;
+    let found = RecipeCase::new(nodes).input("sigmas", &[6]).input("x", &[4, 8]).with(right, wrong);
+    assert!(explained(&found, CauseKind::Position).contains("2 slices of `sigmas` moved by 1"), "{found:?}");
+}
+
+/// Queries and keys of all tokens in place of those of one window: the scores have another shape.
+#[test]
+fn slices_that_are_left_out_together() {
+    let nodes = r#"["input",[],{"name":"q"}], ["input",[],{"name":"k"}],
+        ["slice",[0],{"axis":0,"start":0,"end":4,"step":1}], ["slice",[1],{"axis":0,"start":0,"end":4,"step":1}],
+        ["permute",[3],{"axes":[1,0]}], ["matmul",[2,4],{}]"#;
+    let right = r#"["slice",[0],{"axis":0,"start":0,"end":4,"step":1}], ["slice",[1],{"axis":0,"start":0,"end":4,"step":1}]"#;
+    let wrong = right.replace(":4,", ":12,");
+    let case = || RecipeCase::new(nodes).input("q", &[12, 8]).input("k", &[12, 8]);
+    let found = case().with(right, &wrong);
+    let text = explained(&found, CauseKind::LeftOut);
+    assert!(text.contains("all of axis 0 in place of 0 to 4, in 2 places"), "{text}");
+    let found = case().with(right, &right.replace(":4,", ":8,"));
+    let text = explained(&found, CauseKind::Operand);
+    assert!(text.contains("0 to 8 of axis 0 in place of 0 to 4, in 2 places"), "{text}");
+}
+
+/// The rows of a fused projection are in another order, those of its bias are not.
+#[test]
+fn parts_of_a_weight_that_are_exchanged() {
+    let nodes = r#"["input",[],{"name":"x"}], ["weight",[],{"name":"w"}], ["weight",[],{"name":"b"}], ["linear",[0,1,2],{}]"#;
+    let case = RecipeCase::new(nodes).input("x", &[1, 6, 16]).weight("w", &[48, 16]).weight("b", &[48]);
+    let wrong = r#"["slice",[1],{"axis":0,"start":0,"end":16,"step":1}], ["slice",[1],{"axis":0,"start":16,"end":32,"step":1}],
+        ["slice",[1],{"axis":0,"start":32,"end":48,"step":1}], ["cat",[4,3,5],{"axis":0}], ["linear",[0,6,2],{}]"#;
+    let found = case.with(r#"["linear",[0,1,2],{}]"#, wrong);
+    assert!(
+        explained(&found, CauseKind::Exchanged).contains("parts 0 and 1 of 3 of `w` exchanged"),
+        "{found:?}"
+    );
+}
+
+/// A number that is a logarithm, as in buckets of distances, for twice the largest distance.
+#[test]
+fn the_logarithm_of_another_number() {
+    let nodes = r#"["input",[],{"name":"x"}], ["abs",[0],{}], ["div",[1,[2.772588722239781]],{}], ["mul",[2,[8]],{}], ["floor",[3],{}]"#;
+    let found = RecipeCase::new(nodes).input("x", &[6, 32]).with("2.772588722239781", "3.4657359027997265");
+    explained(&found, CauseKind::Constant);
+}
+
+/// Positions of 3 rows and 2 columns in place of 2 and 3.
+#[test]
+fn a_grid_that_is_turned() {
+    let grid = |rows: usize, columns: usize| {
+        let positions =
+            (0..rows).flat_map(|row| (0..columns).map(move |column| [0.0, row as f64, column as f64]));
+        positions.flatten().collect::<Vec<f64>>()
+    };
+    let nodes = r#"["input",[],{"name":"right"}], ["input",[],{"name":"turned"}],
+        ["reshape",[0],{"shape":[6,3]}], ["add",[2,[0.5]],{}], ["sin",[3],{}]"#;
+    let case = RecipeCase::new(nodes).table("right", &[2, 3, 3], &grid(2, 3)).table(
+        "turned",
+        &[3, 2, 3],
+        &grid(3, 2),
+    );
+    let found = case.with(r#"["reshape",[0]"#, r#"["reshape",[1]"#);
+    assert!(
+        explained(&found, CauseKind::Position).contains("3 rows and 2 columns in place of 2 and 3"),
+        "{found:?}"
+    );
 }

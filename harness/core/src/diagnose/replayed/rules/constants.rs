@@ -44,26 +44,35 @@ const SLOPES: [f64; 6] = [0.0, 0.01, 0.1, 0.2, 0.25, 0.3];
 /// Factors that a port may add by mistake.
 const FACTORS: [f64; 6] = [-1.0, 0.5, 2.0, 255.0, 1000.0, 1e-3];
 
+/// The operation with a few other numbers, of those that occur most.
+pub(super) fn few_candidates(stage: &Stage, node: usize) -> Vec<Candidate> {
+    let few = |old: f64| vec![1.0, old * 2.0, old / 2.0, -old, old.recip(), old * 1000.0, old / 1000.0];
+    let mut found = literals(stage, node, &few);
+    found.extend(filled(stage, node, &few));
+    found
+}
+
 pub(super) fn candidates(stage: &Stage, node: usize) -> Vec<Candidate> {
-    let mut found = literals(stage, node);
+    let of_stage = |old: f64| numbers(stage, old);
+    let mut found = literals(stage, node, &of_stage);
     for (op, text) in others(stage, node) {
         let text = format!("{text} in `{}`", stage.op(node).name());
         found.push(Candidate::new(CauseKind::Constant, 2, Change::op(stage.recipe, node, op), text));
     }
     found.extend(added(stage, node));
-    found.extend(filled(stage, node));
+    found.extend(filled(stage, node, &of_stage));
     found
 }
 
 /// A tensor that is filled with another number. The last node that uses the tensor proposes this.
-fn filled(stage: &Stage, node: usize) -> Vec<Candidate> {
+fn filled(stage: &Stage, node: usize, others: &dyn Fn(f64) -> Vec<f64>) -> Vec<Candidate> {
     let mut found = Vec::new();
     for (_, operand) in stage.operands(node) {
         let Op::Leaf(Leaf::Full { shape, value }) = stage.op(operand) else { continue };
         if stage.users(operand).next() != Some(node) {
             continue;
         }
-        for new in numbers(stage, *value) {
+        for new in others(*value).into_iter().filter(|new| new.is_finite() && new != value) {
             let op = Op::Leaf(Leaf::Full { shape: shape.clone(), value: new });
             let text = format!("{} in place of {}", Short(new), Short(*value));
             let changes = vec![Change::node(operand, op, Vec::new())];
@@ -186,19 +195,19 @@ fn others(stage: &Stage, node: usize) -> Vec<(Op, String)> {
 }
 
 /// The operation with another literal number.
-fn literals(stage: &Stage, node: usize) -> Vec<Candidate> {
+fn literals(stage: &Stage, node: usize, others: &dyn Fn(f64) -> Vec<f64>) -> Vec<Candidate> {
     let Op::Binary(function) = *stage.op(node) else { return Vec::new() };
     let mut found = Vec::new();
     for (at, operand) in stage.node(node).inputs.iter().enumerate() {
         let Operand::Number(old) = *operand else { continue };
         let is_eps = matches!(function, Binary::Add | Binary::Maximum) && old > 0.0 && old <= 1e-3;
-        let new = if is_eps { EPS.to_vec() } else { numbers(stage, old) };
+        let new = if is_eps { EPS.to_vec() } else { others(old) };
         let kind = match function {
             _ if stage.op(node).is_comparison() || stage.feeds_mask(node) => CauseKind::MaskChange,
             Binary::Add | Binary::Sub if counts(stage, node) => CauseKind::Position,
             _ => CauseKind::Constant,
         };
-        for new in new.into_iter().filter(|new| *new != old) {
+        for new in new.into_iter().filter(|new| new.is_finite() && *new != old) {
             // With a neutral number the operation has no effect. The rule `left_out` proposes this.
             let is_neutral = match function {
                 Binary::Add | Binary::Sub => new == 0.0,
@@ -234,6 +243,11 @@ pub(super) fn numbers(stage: &Stage, old: f64) -> Vec<f64> {
         found.extend([length.sqrt().recip(), length.sqrt(), length.recip(), length]);
     }
     found.extend(KNOWN);
+    // The number may be the logarithm of one that is twice or half as large, such as a largest distance.
+    if old.fract() != 0.0 {
+        let two = std::f64::consts::LN_2;
+        found.extend([old + two, old - two, old + 2.0 * two, old - 2.0 * two]);
+    }
     found.retain(|new| new.is_finite() && *new != old);
     let mut kept: Vec<f64> = Vec::new();
     for new in found {

@@ -10,11 +10,51 @@ use crate::replay::{Change, NewOperand};
 /// The most parts of a tensor that are exchanged with each other.
 const PARTS: usize = 8;
 
+/// How many parts a weight has, and how many of them are a group. In each group the same two parts are exchanged.
+const WEIGHT_PARTS: [(usize, usize); 7] = [(2, 2), (3, 3), (4, 4), (6, 6), (4, 2), (6, 3), (6, 2)];
+
 pub(super) fn candidates(stage: &Stage, node: usize) -> Vec<Candidate> {
     let mut found = reordered(stage, node);
     found.extend(gate(stage, node));
     found.extend(parts(stage, node));
     found.extend(everywhere(stage, node));
+    found.extend(parts_of_weight(stage, node));
+    found
+}
+
+/// Two equal parts of a weight exchanged, while the bias stays, such as shift and scale of a fused projection. A projection for
+/// attention and MLP has a group of three parts for each.
+fn parts_of_weight(stage: &Stage, node: usize) -> Vec<Candidate> {
+    if !matches!(stage.op(node), Op::Product(Product::Linear)) {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    for (at, weight) in stage.operands(node).filter(|(at, _)| *at > 0) {
+        let (Some(name), Some(&rows)) = (stage.weight(weight), stage.shape(weight).first()) else { continue };
+        let fits = |(count, _): &(usize, usize)| rows.is_multiple_of(*count) && rows > *count;
+        for (count, group) in WEIGHT_PARTS.into_iter().filter(fits) {
+            let pairs = (0..group).flat_map(|a| (a + 1..group).map(move |b| (a, b)));
+            for (a, b) in pairs {
+                let mut new = Expression::default();
+                let mut order: Vec<usize> = (0..count).collect();
+                order.chunks_exact_mut(group).for_each(|parts| parts.swap(a, b));
+                let part = rows / count;
+                let parts = order.into_iter().map(|at| {
+                    let slice = Slice { axis: 0, start: at * part, end: (at + 1) * part, step: 1 };
+                    new.add(Op::Form(Form::Slice(slice)), vec![NewOperand::Old(weight)])
+                });
+                let parts = parts.collect();
+                let joined = new.add(Op::Form(Form::Cat { axis: 0 }), parts);
+                let mut inputs: Vec<NewOperand> =
+                    stage.node(node).inputs.iter().copied().map(Into::into).collect();
+                inputs[at] = joined;
+                let result = new.add(stage.op(node).clone(), inputs);
+                let groups = if group < count { format!(", in groups of {group}") } else { String::new() };
+                let text = format!("parts {a} and {b} of {count} of `{name}` exchanged{groups}");
+                found.push(Candidate::new(CauseKind::Exchanged, 3, new.replaces(node, result), text));
+            }
+        }
+    }
     found
 }
 

@@ -5,11 +5,15 @@ use super::super::stage::Stage;
 use super::masks::mask_kind;
 use crate::diagnose::CauseKind;
 use crate::number::Short;
-use crate::recipe::{Binary, Lookup, Op, Operand, Product};
+use crate::recipe::{Binary, Form, Lookup, Op, Operand, Product, Slice};
 use crate::replay::{Change, NewOperand};
+
+/// How many times longer a part may be by mistake.
+const LONGER: usize = 4;
 
 pub(super) fn candidates(stage: &Stage, node: usize) -> Vec<Candidate> {
     let mut found = operand_left_out(stage, node);
+    found.extend(same_slices(stage, node));
     // Leaving out a change of dtype changes no value beyond rounding.
     if matches!(stage.op(node), Op::Cast { .. } | Op::Lookup(Lookup::Embedding | Lookup::OneHot { .. })) {
         return found;
@@ -25,6 +29,46 @@ pub(super) fn candidates(stage: &Stage, node: usize) -> Vec<Candidate> {
             matches!(stage.op(node), Op::Binary(Binary::Add) | Op::Where) && stage.operands(node).any(hides);
         let kind = if is_mask { CauseKind::MaskChange } else { CauseKind::LeftOut };
         found.push(Candidate::new(kind, 1, Change::value(node, NewOperand::Old(operand)), text));
+    }
+    found
+}
+
+/// The same part of several tensors, such as the queries and keys of one window, that is longer or everything.
+///
+/// Only the target proposes this.
+fn same_slices(stage: &Stage, node: usize) -> Vec<Candidate> {
+    let mut found: Vec<Candidate> = Vec::new();
+    if node != stage.target {
+        return found;
+    }
+    let slices: Vec<(usize, Slice, usize)> = (stage.computed.iter())
+        .filter_map(|&node| match *stage.op(node) {
+            Op::Form(Form::Slice(slice)) => Some((node, slice, stage.operands(node).next()?.1)),
+            _ => None,
+        })
+        .collect();
+    for (at, &(first, slice, source)) in slices.iter().enumerate() {
+        if slices[..at].iter().any(|(_, other, _)| *other == slice) {
+            continue;
+        }
+        let same: Vec<_> = slices.iter().filter(|(_, other, _)| *other == slice).collect();
+        if same.len() < 2 {
+            continue;
+        }
+        let Slice { axis, start, end, .. } = slice;
+        let mut push = |kind: CauseKind, changes: Vec<Change>, what: String| {
+            let text =
+                format!("{what} of axis {axis} in place of {start} to {end}, in {} places", same.len());
+            found.push(Candidate { kind, cost: 2, node: first, changes, text });
+        };
+        let whole = same.iter().map(|(node, _, source)| Change::value(*node, NewOperand::Old(*source)));
+        push(CauseKind::LeftOut, whole.collect(), "all".to_owned());
+        let length = stage.shape(source).get(axis).copied().unwrap_or(0);
+        for longer in (2..=LONGER).map(|times| start + times * (end - start)).filter(|end| *end <= length) {
+            let op = Op::Form(Form::Slice(Slice { end: longer, ..slice }));
+            let changes = same.iter().map(|(node, _, _)| Change::op(stage.recipe, *node, op.clone()));
+            push(CauseKind::Operand, changes.collect(), format!("{start} to {longer}"));
+        }
     }
     found
 }

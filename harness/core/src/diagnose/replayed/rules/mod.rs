@@ -8,6 +8,7 @@ mod chain;
 mod constants;
 mod exchanged;
 mod functions;
+mod inside_attention;
 mod left_out;
 mod masks;
 mod operands;
@@ -17,6 +18,8 @@ mod positions;
 mod precision;
 mod repeated;
 mod skipped;
+mod splits;
+mod tables;
 pub(super) mod tied;
 
 use super::candidate::Candidate;
@@ -36,8 +39,11 @@ const RULES: &[RuleOf] = &[
     exchanged::candidates,
     order::candidates,
     masks::candidates,
+    inside_attention::candidates,
     axes::candidates,
+    splits::candidates,
     broadcast::candidates,
+    tables::candidates,
     positions::candidates,
     pairs::candidates,
     precision::candidates,
@@ -48,4 +54,18 @@ const RULES: &[RuleOf] = &[
 /// Every change that is tried, rule by rule. Each rule starts at the node that is nearest to the target.
 pub(super) fn candidates<'s>(stage: &'s Stage<'s>) -> impl Iterator<Item = Candidate> + 's {
     RULES.iter().flat_map(|rule| stage.computed.iter().flat_map(|&node| rule(stage, node)))
+}
+
+/// The same for a stage that is too long to try everything. Other numbers come first. The rest is tried node by node, from both
+/// ends of the stage: what the stage is given and what it returns is written by hand in each port, and rarely tapped.
+pub(super) fn candidates_from_both_ends<'s>(stage: &'s Stage<'s>) -> impl Iterator<Item = Candidate> + 's {
+    let others = move || stage.computed.iter().copied().filter(move |&node| node != stage.target);
+    let pairs = others().rev().zip(others()).flat_map(|(first, last)| [first, last]);
+    let nodes = move || pairs.clone().take(stage.computed.len().saturating_sub(1)).chain([stage.target]);
+    // Only the target proposes changes of numbers that depend on each other.
+    let tied = tied::candidates(stage, stage.target);
+    let few = nodes().flat_map(move |node| constants::few_candidates(stage, node));
+    tied.into_iter()
+        .chain(few)
+        .chain(nodes().flat_map(move |node| RULES.iter().flat_map(move |rule| rule(stage, node))))
 }

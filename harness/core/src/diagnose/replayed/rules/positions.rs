@@ -4,7 +4,7 @@ use super::super::candidate::{Candidate, Expression};
 use super::super::stage::Stage;
 use crate::diagnose::CauseKind;
 use crate::recipe::{Binary, Complex, Form, Leaf, Lookup, Op, Slice};
-use crate::replay::{Change, NewOperand};
+use crate::replay::{Array, Change, NewOperand};
 
 pub(super) fn candidates(stage: &Stage, node: usize) -> Vec<Candidate> {
     let mut found = Vec::new();
@@ -55,10 +55,69 @@ pub(super) fn candidates(stage: &Stage, node: usize) -> Vec<Candidate> {
         }
         _ => {}
     }
+    found.extend(moved_together(stage, node));
+    found.extend(turned_grid(stage, node));
     found.extend(turned_back(stage, node));
     found.extend(indices(stage, node));
     found.extend(ranges(stage, node));
     found
+}
+
+/// Every slice of one tensor moved by the same number of places, such as both ends of a step in a schedule.
+///
+/// The slice that is nearest to the target proposes this.
+fn moved_together(stage: &Stage, node: usize) -> Vec<Candidate> {
+    let Op::Form(Form::Slice(own)) = *stage.op(node) else { return Vec::new() };
+    let Some((_, source)) = stage.operands(node).next() else { return Vec::new() };
+    let length = stage.shape(source).get(own.axis).copied().unwrap_or(0);
+    let slices: Vec<(usize, Slice)> = (stage.computed.iter())
+        .filter_map(|&other| match *stage.op(other) {
+            Op::Form(Form::Slice(slice)) if slice.axis == own.axis => Some((other, slice)),
+            _ => None,
+        })
+        .filter(|(other, _)| stage.operands(*other).any(|(_, of)| of == source))
+        .collect();
+    if slices.len() < 2 || slices[0].0 != node {
+        return Vec::new();
+    }
+    let moved_by = |shift: i64| {
+        let moved = |at: usize| usize::try_from(at as i64 + shift).ok().filter(|at| *at <= length);
+        let change = |&(node, slice): &(usize, Slice)| {
+            let slice = Slice { start: moved(slice.start)?, end: moved(slice.end)?, ..slice };
+            Some(Change::op(stage.recipe, node, Op::Form(Form::Slice(slice))))
+        };
+        let changes = slices.iter().map(change).collect::<Option<Vec<Change>>>()?;
+        let text = format!("{} slices of {} moved by {shift}", slices.len(), stage.name(source));
+        Some(Candidate { kind: CauseKind::Position, cost: 2, node, changes, text })
+    };
+    [-1, 1].into_iter().filter_map(moved_by).collect()
+}
+
+/// Positions of a grid with as many rows as the right one has columns: (rows, columns, coordinates) merged into a list.
+fn turned_grid(stage: &Stage, node: usize) -> Vec<Candidate> {
+    let Op::Form(Form::Reshape { shape: to }) = stage.op(node) else { return Vec::new() };
+    let Some((_, grid)) = stage.operands(node).next() else { return Vec::new() };
+    let &[rows, columns, coordinates] = stage.shape(grid) else { return Vec::new() };
+    if rows < 2 || columns < 2 || !(2..=3).contains(&coordinates) || *to != [rows * columns, coordinates] {
+        return Vec::new();
+    }
+    let is_counted = |value: &Array| value.values().iter().all(|x| x.fract() == 0.0);
+    if !stage.value(grid).is_some_and(|value| is_counted(&value)) {
+        return Vec::new();
+    }
+    let mut new = Expression::default();
+    let turned = new.add(Op::Form(Form::Permute { axes: vec![1, 0, 2] }), vec![NewOperand::Old(grid)]);
+    // Rows and columns are the last two coordinates.
+    let order = (0..coordinates - 2).chain([coordinates - 1, coordinates - 2]);
+    let parts = order.map(|at| {
+        let slice = Slice { axis: 2, start: at, end: at + 1, step: 1 };
+        new.add(Op::Form(Form::Slice(slice)), vec![turned])
+    });
+    let parts = parts.collect();
+    let joined = new.add(Op::Form(Form::Cat { axis: 2 }), parts);
+    let result = new.add(stage.op(node).clone(), vec![joined]);
+    let text = format!("positions of {columns} rows and {rows} columns in place of {rows} and {columns}");
+    vec![Candidate::new(CauseKind::Position, 3, new.replaces(node, result), text)]
 }
 
 /// A rotation by the opposite angles.

@@ -2,14 +2,13 @@
 
 use half::{bf16, f16};
 
-pub(super) use crate::tensor::row_major;
-use crate::tensor::{Dtype, TensorView};
+use super::{Dtype, TensorView, row_major};
 
 /// A tensor as float64 numbers in row-major order. A complex tensor gets one more axis, of length two.
 ///
 /// Nothing is copied: explanations read sampled positions only, so that their memory does not grow with the tensor.
 #[derive(Debug, Clone)]
-pub(super) struct Float64View<'a> {
+pub(crate) struct Float64View<'a> {
     dtype: Dtype,
     shape: Vec<usize>,
     strides: Vec<usize>,
@@ -20,7 +19,7 @@ pub(super) struct Float64View<'a> {
 }
 
 impl<'a> Float64View<'a> {
-    pub(super) fn new(view: &TensorView<'a>) -> Self {
+    pub(crate) fn new(view: &TensorView<'a>) -> Self {
         let (bytes, strides, swapped) = view.parts();
         let (mut shape, mut strides) = (view.shape().to_vec(), strides.to_vec());
         let mut dtype = view.dtype();
@@ -38,25 +37,25 @@ impl<'a> Float64View<'a> {
         Self { dtype, shape, strides, in_order, swapped, bytes }
     }
 
-    pub(super) fn dtype(&self) -> Dtype {
+    pub(crate) fn dtype(&self) -> Dtype {
         self.dtype
     }
 
-    pub(super) fn shape(&self) -> &[usize] {
+    pub(crate) fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.shape.iter().product()
     }
 
     /// The length of the last axis; 1 for a scalar.
-    pub(super) fn width(&self) -> usize {
+    pub(crate) fn width(&self) -> usize {
         self.shape.last().copied().unwrap_or(1)
     }
 
     /// The number at a row-major position.
-    pub(super) fn at(&self, position: usize) -> f64 {
+    pub(crate) fn at(&self, position: usize) -> f64 {
         let place = if self.in_order {
             position
         } else {
