@@ -7,7 +7,7 @@
 //! Later modules build on earlier ones:
 //!
 //! ```text
-//! text, number, ci, files, root -> tensor, gate -> compare, spec, recipe -> golden -> replay, diagnose, settings, weights
+//! text, number, ci, files, root -> tensor, gate -> compare, details, spec, recipe -> golden -> replay, diagnose, settings, weights, calculate
 //!   -> record -> run_folder -> runs, preflight, mutation -> results -> report
 //! ```
 
@@ -15,8 +15,10 @@
 #[macro_use]
 pub mod text;
 
+pub mod calculate;
 pub mod ci;
 pub mod compare;
+pub mod details;
 pub mod diagnose;
 pub mod files;
 pub mod gate;

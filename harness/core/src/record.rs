@@ -1,11 +1,14 @@
 //! The record of one hit of one checkpoint. Trials and reports rest on records alone.
 //!
-//! A record is one line of JSON. `docs/record.md` describes every field; a test holds the two together.
+//! A record is one line of JSON. `docs/src/record.md` describes every field; a test holds the two together.
+
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use crate::compare::{Comparison, Metrics};
 use crate::diagnose::{Cause, Fact, RecipeUse};
+use crate::files::size::words;
 use crate::gate::{Class, Floor, Gate, Phase};
 use crate::number;
 use crate::spec::{Checkpoint, Spec};
@@ -66,6 +69,9 @@ pub struct Record {
     pub recipe: RecipeUse,
     /// Whether the port continued with a golden here or earlier.
     pub injected: bool,
+    /// Why the actual of a failure is not in the run folder. Other records have no such field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_kept: Option<String>,
 }
 
 impl Record {
@@ -97,6 +103,7 @@ impl Record {
             facts: Vec::new(),
             recipe: RecipeUse::None,
             injected: false,
+            not_kept: None,
         }
     }
 
@@ -192,6 +199,27 @@ pub struct Memory {
     pub active_bytes: u64,
     /// The most bytes in use so far in the run.
     pub peak_bytes: u64,
+    /// The most bytes in use since the previous checkpoint.
+    #[serde(default)]
+    pub stage_peak_bytes: u64,
+    /// Bytes that MLX keeps for later use.
+    #[serde(default)]
+    pub cache_bytes: u64,
+}
+
+/// Prints `12 MB active, 20 MB peak in this stage, 31 MB peak so far, 2.0 MB cached`.
+impl fmt::Display for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { active_bytes, peak_bytes, stage_peak_bytes, cache_bytes } = *self;
+        write!(
+            f,
+            "{} active, {} peak in this stage, {} peak so far, {} cached",
+            words(active_bytes),
+            words(stage_peak_bytes),
+            words(peak_bytes),
+            words(cache_bytes)
+        )
+    }
 }
 
 #[cfg(test)]
@@ -203,7 +231,7 @@ mod tests {
     use crate::diagnose::{CauseKind, FactKind, Residual};
     use crate::gate::Rule;
 
-    const DOC: &str = include_str!("../../../docs/record.md");
+    const DOC: &str = include_str!("../../../docs/src/record.md");
 
     fn record() -> Record {
         let expected: Vec<u8> = [0.5f32, -1.25, 2.0, 0.0].iter().flat_map(|x| x.to_le_bytes()).collect();
@@ -230,7 +258,12 @@ mod tests {
             floor: rule.floor,
             location: Some(Location { file: "tests/ports/qwen_image/vision_block.rs".to_owned(), line: 41 }),
             millis: 1.25,
-            memory: Some(Memory { active_bytes: 73_728, peak_bytes: 147_456 }),
+            memory: Some(Memory {
+                active_bytes: 73_728,
+                peak_bytes: 147_456,
+                stage_peak_bytes: 98_304,
+                cache_bytes: 4_096,
+            }),
             image: Some(Image { psnr_db: 41.5, pixels: 2, mismatched_pixels: 1 }),
             causes: vec![Cause {
                 kind: CauseKind::Factor,
@@ -286,16 +319,17 @@ mod tests {
         paths(&serde_json::to_value(record()).unwrap(), "", &mut found);
         let tolerance = Gate::Tolerance { rtol: 1e-5, atol: 1e-5, policy: Some("fp32".to_owned()) };
         paths(&serde_json::to_value(tolerance).unwrap(), "gate", &mut found);
+        found.push("not_kept".to_owned());
         for path in &found {
             // Both sides have the same statistics, which the page describes once.
             let path = path.replace("metrics.actual.", "metrics.expected.");
-            assert!(DOC.contains(&format!("| `{path}` |")), "docs/record.md does not describe `{path}`");
+            assert!(DOC.contains(&format!("| `{path}` |")), "docs/src/record.md does not describe `{path}`");
         }
         let described = DOC.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
         for path in described {
             assert!(
                 found.iter().any(|known| known == path),
-                "docs/record.md describes `{path}`, which is not written"
+                "docs/src/record.md describes `{path}`, which is not written"
             );
         }
     }

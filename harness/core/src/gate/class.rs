@@ -47,6 +47,8 @@ pub enum Class {
     Weights,
     /// The port's statistics differ from the accepted ones.
     Stats,
+    /// The port uses more memory than the spec allows.
+    Memory,
 }
 
 /// When the check behind a [`Class`] runs. Phases are ordered: a later one matters only when all earlier ones passed.
@@ -89,6 +91,7 @@ impl Class {
             Self::Random => "random",
             Self::Weights => "weights",
             Self::Stats => "stats",
+            Self::Memory => "memory",
         }
     }
 
@@ -100,7 +103,7 @@ impl Class {
             Self::Shape | Self::Dtype => Phase::Form,
             Self::Finite | Self::Untestable | Self::Value | Self::Systematic => Phase::Values,
             Self::Range => Phase::Range,
-            Self::Unused | Self::Random | Self::Weights | Self::Stats => Phase::Audit,
+            Self::Unused | Self::Random | Self::Weights | Self::Stats | Self::Memory => Phase::Audit,
         }
     }
 }
@@ -129,7 +132,7 @@ mod tests {
         check(Phase::Form, &[Class::Shape, Class::Dtype]);
         check(Phase::Values, &[Class::Finite, Class::Untestable, Class::Value, Class::Systematic]);
         check(Phase::Range, &[Class::Range]);
-        check(Phase::Audit, &[Class::Unused, Class::Random, Class::Weights, Class::Stats]);
+        check(Phase::Audit, &[Class::Unused, Class::Random, Class::Weights, Class::Stats, Class::Memory]);
     }
 
     #[test]

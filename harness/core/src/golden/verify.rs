@@ -8,9 +8,9 @@ use std::time::SystemTime;
 use sha2::{Digest, Sha256};
 use walkdir::WalkDir;
 
-use super::manifest::TensorEntry;
+use super::manifest::{Role, TensorEntry};
 use super::set::{MANIFEST, real_file};
-use super::{ChecksumMemory, FixtureError, FixtureSet};
+use super::{ChecksumMemory, FixtureError, FixtureSet, Golden};
 use crate::files::hash::hex;
 use crate::files::identity::FileIdentity;
 use crate::tensor::{TensorView, for_each_chunk};
@@ -33,6 +33,32 @@ impl FixtureSet {
         let recipes = self.manifest().recipes.as_ref().map(|recipes| recipes.file.as_str());
         extra_files(self, &files.into_keys().chain(recipes).collect(), &mut problems);
         problems
+    }
+}
+
+impl FixtureSet {
+    /// The golden with this name, whose elements were checked against the manifest.
+    ///
+    /// # Errors
+    ///
+    /// As [`golden`](Self::golden), and when the checksum of the elements differs.
+    pub fn verified_golden(&self, name: &str) -> Result<Golden, FixtureError> {
+        let golden = self.golden(name)?;
+        let entry = self.entries(Role::Golden).find(|entry| entry.name == name);
+        match entry.map(|entry| (entry, sha256(&golden.tensor.view()))) {
+            Some((entry, found)) if found != entry.sha256 => Err(self.checksum(entry, found)),
+            _ => Ok(golden),
+        }
+    }
+
+    fn checksum(&self, entry: &TensorEntry, found: String) -> FixtureError {
+        FixtureError::Checksum {
+            set: self.name().to_owned(),
+            path: self.path(&entry.file),
+            key: entry.key().to_owned(),
+            expected: entry.sha256.as_str().into(),
+            found: found.into(),
+        }
     }
 }
 
@@ -65,13 +91,7 @@ fn verify_file(
             Ok(tensor) if !known => {
                 let found = sha256(&tensor.view());
                 if found != entry.sha256 {
-                    problems.push(FixtureError::Checksum {
-                        set: set.name().to_owned(),
-                        path: path.clone(),
-                        key: entry.key().to_owned(),
-                        expected: entry.sha256.as_str().into(),
-                        found: found.into(),
-                    });
+                    problems.push(set.checksum(entry, found));
                 }
             }
             Ok(_) => {}

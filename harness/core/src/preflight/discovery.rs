@@ -8,6 +8,7 @@ use walkdir::WalkDir;
 
 use crate::golden::{FixtureSet, MANIFEST, Role};
 use crate::spec::Spec;
+use crate::text::program::program;
 
 /// The name of the trial that reports these checks.
 pub const DISCOVERY: &str = "parity::discovery";
@@ -28,7 +29,9 @@ pub fn discovery<S: Borrow<Spec>>(
         let root = spec_root.display();
         return vec![format!(
             "no spec was found in `{root}`, and a suite without specs proves nothing: expected at least one \
-             `<model>/<component>.yaml`"
+             `<model>/<component>.yaml`; write one with `{0} new-spec <model>/<component> --from <reference.py>`, or from \
+             a template with `{0} new-spec <model>/<component> --template llm`",
+            program()
         )];
     }
     let mut wrong: Vec<String> = nothing_runs(specs).into_iter().collect();
@@ -37,7 +40,7 @@ pub fn discovery<S: Borrow<Spec>>(
     for spec in specs.iter().map(|(spec, _)| spec.borrow()).filter(|spec: &&Spec| spec.needs_fixtures()) {
         declared.entry(&spec.fixtures).or_default().extend(spec.goldens().map(|(_, name)| name));
     }
-    for folder in sets(fixture_root) {
+    for folder in fixture_sets(fixture_root) {
         match declared.get(folder.as_str()) {
             Some(declared) => wrong.extend(undeclared(fixture_root, &folder, declared)),
             None => wrong.push(format!(
@@ -59,7 +62,7 @@ fn nothing_runs<S: Borrow<Spec>>(specs: &[(S, Option<String>)]) -> Option<String
     Some(format!("every spec is ignored here, so nothing is proven: {}{more}", shown.join("; ")))
 }
 
-/// The goldens of the set that no spec declares. Another trial reports a set that cannot be read.
+/// The problem that no spec declares some goldens of the set. Another trial reports a set that cannot be read.
 fn undeclared(fixture_root: &Path, folder: &str, declared: &BTreeSet<String>) -> Option<String> {
     let set = FixtureSet::open(fixture_root, folder).ok()?;
     let names = set.entries(Role::Golden).map(|entry| entry.name.as_str());
@@ -68,15 +71,16 @@ fn undeclared(fixture_root: &Path, folder: &str, declared: &BTreeSet<String>) ->
     let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
     (!extra.is_empty()).then(|| {
         format!(
-            "fixtures `{folder}` have goldens that no spec declares: `{}`{more}; declare them as checkpoints, or export \
-             the set without them",
-            shown.join("`, `")
+            "fixtures `{folder}` have goldens that no spec declares: `{}`{more}; declare them as checkpoints, or run \
+             `{} regenerate-fixtures {folder}`, which leaves them out",
+            shown.join("`, `"),
+            program()
         )
     })
 }
 
-/// The folders below the root that hold a manifest, as specs name them. Hidden folders are skipped.
-fn sets(root: &Path) -> Vec<String> {
+/// Returns the folders below the fixture root that hold a manifest, as specs name them. Hidden folders are skipped.
+pub fn fixture_sets(root: &Path) -> Vec<String> {
     let walk = WalkDir::new(root).min_depth(1).sort_by_file_name().into_iter().filter_entry(|entry| {
         entry.file_type().is_dir() && !entry.file_name().to_string_lossy().starts_with('.')
     });

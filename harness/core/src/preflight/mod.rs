@@ -4,6 +4,6 @@ mod discovery;
 mod fixtures;
 mod missing;
 
-pub use discovery::{DISCOVERY, discovery};
+pub use discovery::{DISCOVERY, discovery, fixture_sets};
 pub use fixtures::look_at_fixtures;
 pub use missing::missing;

@@ -6,7 +6,10 @@ use std::path::Path;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{environments, failures, ladders, summary_line, write_reports};
+use super::{
+    Detail, against_text, annotations, chrome_trace, environments, failures, run_text, step_summary,
+    summary_line, test_text, write_html, write_reports,
+};
 use crate::results::{ExpectedSpecs, RunResults, SpecFile};
 use crate::spec::Specs;
 
@@ -16,7 +19,7 @@ const SPEC: &str = "version: 1\nport: p\nreference: {script: s.py}\ninputs: [x]\
 
 /// The files of a run, each a list of JSON values, one per line.
 fn run() -> Vec<(&'static str, Vec<Value>)> {
-    let page = include_str!("../../../../docs/record.md");
+    let page = include_str!("../../../../docs/src/record.md");
     let example: Value =
         serde_json::from_str(page.lines().find(|line| line.starts_with('{')).unwrap()).unwrap();
     let record = |name: &str, status: &str, class: Value| {
@@ -42,6 +45,10 @@ fn run() -> Vec<(&'static str, Vec<Value>)> {
     let environment = json!({"spec": "a/b", "level": 0, "device": "cpu", "mlx": "1", "mlx_parity": "1", "chip": "c",
         "cores": 2, "os": "linux", "os_version": "6", "arch": "x86_64", "optimised": false, "started": "now",
         "variables": {"MLX_ENABLE_TF32": "0"}});
+    let map = json!({"shape": [2, 2], "rows_axis": 0, "columns_axis": 1, "low": 0.5, "high": 1.5, "cells": ["AB", "_-"]});
+    let details = json!({"error": {"sampled": 4, "histogram": {"equal": 1, "not_finite": 0, "first": -4, "counts": [1, 2]},
+            "heat_map": map, "first_expected": [1.5], "first_actual": ["nan"]},
+        "port": {"file": "a.rs", "line": 2, "first": 1, "lines": ["x", "y"]}, "reference": null});
     vec![
         ("local/records.jsonl", records.clone()),
         ("records.jsonl", records),
@@ -50,6 +57,12 @@ fn run() -> Vec<(&'static str, Vec<Value>)> {
         ("times.json", vec![json!({"norm1": 1.5, "other": 2.5, "image": 3.5})]),
         ("stats.json", vec![json!({"Failed": {"line": "moved", "more": "a\nb"}})]),
         ("obstacles.json", vec![json!([])]),
+        (
+            "peeks.jsonl",
+            vec![json!({"tap": "tap", "hit": 1, "tensor": example["actual"], "problem": null,
+            "stats": example["metrics"]["actual"], "location": example["location"]})],
+        ),
+        ("details/norm1.json", vec![details]),
     ]
 }
 
@@ -107,11 +120,28 @@ fn harmless(text: &str) {
 fn report(root: &Path) {
     let run = root.join("runs/one");
     let Ok(results) = RunResults::read(&run, ExpectedSpecs::Everything) else { return };
-    harmless(&crate::text::printable::clean_lines(&ladders(&results, false, false)));
+    for detail in [Detail::Red, Detail::Brief, Detail::All] {
+        harmless(&crate::text::printable::clean_lines(&run_text(&results, detail, false)));
+    }
+    for account in results.accounts() {
+        account.trials.iter().for_each(|trial| harmless(&test_text(account, trial, "parity")));
+    }
     let _ = summary_line(&results.summary());
     environments(&results).iter().for_each(|line| harmless(line));
     harmless(&failures(&results));
+    let against = crate::results::Against { name: "itself", before: &results, now: &results };
+    harmless(&crate::text::printable::clean_lines(&against_text(&against, false)));
+    harmless(&step_summary(&results));
+    annotations(&results, |file| Some(file.to_owned())).iter().for_each(|line| harmless(line));
+    serde_json::from_str::<Value>(&chrome_trace(&results).unwrap()).unwrap();
+    write_html(&run.join("against.html"), &results, Some(&against)).unwrap();
     write_reports(&run, &results).unwrap();
+    for file in ["report.html", "against.html"] {
+        let page = fs::read_to_string(run.join(file)).unwrap();
+        assert_eq!((page.matches("<script").count(), page.matches("</script").count()), (2, 2));
+        let (_, data) = page.split_once("id=\"data\">").unwrap();
+        serde_json::from_str::<Value>(data.split_once("</script>").unwrap().0).unwrap();
+    }
     for file in ["report.txt", "junit.xml"] {
         harmless(&fs::read_to_string(run.join(file)).unwrap());
     }
@@ -210,8 +240,8 @@ fn a_whole_run_folder_is_reported_from_itself_alone() {
         fs::write(path, lines.iter().map(|line| format!("{line}\n")).collect::<String>()).unwrap();
     }
     let results = RunResults::read(root.path(), ExpectedSpecs::Everything).unwrap();
-    let text = ladders(&results, false, false);
-    for part in ["a/b", "a/c  was not run", "line 1", "parity::discovery  wrong", "x::y: not declared"] {
+    let text = run_text(&results, Detail::All, false);
+    for part in ["a/b", "not run: a/c", "line 1", "parity::discovery  wrong", "x::y: not declared"] {
         assert!(text.contains(part), "{part}:\n{text}");
     }
     assert_eq!(results.summary().not_run, 1);
@@ -223,11 +253,12 @@ fn a_whole_run_folder_is_reported_from_itself_alone() {
     for (lines, contains) in [(format!("{failed}\n"), true), (format!("{failed}\n{passed}\n"), false)] {
         fs::write(&outcomes, lines).unwrap();
         let results = RunResults::read(root.path(), ExpectedSpecs::Everything).unwrap();
-        assert_eq!(ladders(&results, false, false).contains("a/b  changed during the test"), contains);
+        assert_eq!(run_text(&results, Detail::All, false).contains("a/b  changed during the test"), contains);
     }
     let spec = root.path().join("a/b/spec.json");
     let changed = fs::read_to_string(&spec).unwrap().replace("norm1", "norm2");
     fs::write(spec, changed).unwrap();
-    let text = ladders(&RunResults::read(root.path(), ExpectedSpecs::Everything).unwrap(), false, false);
+    let text =
+        run_text(&RunResults::read(root.path(), ExpectedSpecs::Everything).unwrap(), Detail::All, false);
     assert!(text.contains("is not the spec that was run"), "{text}");
 }

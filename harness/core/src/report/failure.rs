@@ -2,46 +2,124 @@
 
 use std::fmt::Write as _;
 
-use super::localisation::{cause_text, fact_text, sentence};
+use super::columns::percent;
+use super::localisation::{cause_text, fact_text, next_of, sentence};
+use super::red_spec::source_rows;
+use super::rerun::rerun;
 use super::words::{headline, multiple};
 use crate::compare::{Difference, Stats, Worst};
 use crate::gate::Class;
 use crate::record::{Image, Record};
 use crate::results::{Account, Localisation, TrialOutcome, TrialResult, WEIGHTS};
+use crate::spec::list::counted;
 use crate::text::printable::{clean, indented};
+use crate::text::program::program;
 
-/// Returns the text of a failing or pending trial, and an empty text for any other trial.
+/// Returns the text that a failing or pending trial prints as a test, and an empty text for any other trial.
+///
+/// The first faulty stage of a spec, and trials about the spec as a whole, print [`trial_text`]. The other checkpoints are
+/// consequences and print one line. The one that the spec declares first is read first, so it prints the text of the first
+/// faulty stage below its line.
+pub fn test_text(account: &Account, trial: &TrialResult, target: &str) -> String {
+    let is_checkpoint = account.spec.checkpoint(&trial.name).is_some();
+    let has_output = matches!(&trial.outcome, TrialOutcome::Failed { more: Some(_), .. });
+    let same = |other: Option<&TrialResult>| other.is_some_and(|other| other.name == trial.name);
+    let main = account.main_failure();
+    match &trial.outcome {
+        TrialOutcome::Failed { .. } | TrialOutcome::Pending(_) => {}
+        _ => return String::new(),
+    }
+    if !is_checkpoint || has_output || same(main) {
+        return block(account, trial, target, SCREEN_LINES);
+    }
+    let first = same(account.first_listed_failure());
+    match main.filter(|_| first) {
+        Some(main) => format!("{}\n{}", short_text(account, trial), trial_text(account, main, target)),
+        None if first => trial_text(account, trial, target),
+        None => short_text(account, trial),
+    }
+}
+
+/// A share of a gate in words.
+fn share_of_gate(used: f64) -> String {
+    let share = percent(used);
+    format!("{share}{} its gate", if share.ends_with('x') { "" } else { " of" })
+}
+
+/// A failing or pending checkpoint in one line, which names the failure that explains it.
+fn short_text(account: &Account, trial: &TrialResult) -> String {
+    let id = &account.spec.id;
+    let what = match &trial.outcome {
+        TrialOutcome::Failed { class, line, .. } => {
+            let metrics = trial.record.as_ref().and_then(|record| record.metrics.as_ref());
+            let used = metrics.and_then(|metrics| metrics.difference.as_ref()?.used);
+            let used = used.filter(|_| *class == Class::Value);
+            let detail = used.map_or_else(|| line.clone(), share_of_gate);
+            format!("{}, {detail}", headline(*class))
+        }
+        TrialOutcome::Pending(line) => format!("pending, {line}"),
+        _ => return String::new(),
+    };
+    let own = account.local.as_ref().and_then(|local| local.trial(&trial.name));
+    let own =
+        if own.is_some_and(TrialResult::is_failed) { "; it is wrong on golden inputs, too" } else { "" };
+    let see = match account.main_failure() {
+        Some(main) if matches!(account.localisation(), Some(Localisation::Culprit(c)) if c.name == main.name) =>
+        {
+            format!("; the first faulty stage is `{}`", main.name)
+        }
+        Some(main) => format!("; the first divergence is `{}`", main.name),
+        None => String::new(),
+    };
+    let line = format!("{id}::{}: {what}{own}{see}: run `{} diagnose {id}`", trial.name, program());
+    clean(&line).into_owned()
+}
+
+/// Returns the whole text of a failing or pending trial, and an empty text for any other trial.
 ///
 /// `target` is the test target of the suite; the `rerun` row names it.
 pub fn trial_text(account: &Account, trial: &TrialResult, target: &str) -> String {
+    block(account, trial, target, usize::MAX)
+}
+
+/// How many further lines a test prints: a port that changed has a line per statistic.
+const SCREEN_LINES: usize = 24;
+
+/// The text of a trial with at most `most` further lines.
+fn block(account: &Account, trial: &TrialResult, target: &str, most: usize) -> String {
     let spec = &account.spec;
     let full = format!("{}::{}", spec.id, trial.name);
     let (class, line, more) = match &trial.outcome {
         TrialOutcome::Failed { class, line, more } => (class, line, more),
         TrialOutcome::Pending(line) => {
-            let rerun = format!("cargo test --test {target} -- --exact {full}");
-            return format!("{full}: pending\n  {:<9}{}\n  {:<9}{rerun}\n", "what", clean(line), "rerun");
+            let mut text = format!("{full}: pending\n  {:<9}{}\n", "what", clean(line));
+            if let Some(log) = account.data.log() {
+                let _ = writeln!(text, "  {:<9}{}", "log", clean(&log.display().to_string()));
+            }
+            let _ = writeln!(text, "  {:<9}cargo test --test {target} -- --exact {full}", "rerun");
+            return text;
         }
-        TrialOutcome::Passed | TrialOutcome::NotGated(_) => return String::new(),
+        TrialOutcome::Passed | TrialOutcome::NotGated(_) | TrialOutcome::New(_) => return String::new(),
     };
     let mut text = format!("{full}: {}\n", headline(*class));
     let mut row = |label: &str, value: &str| {
-        let _ = writeln!(text, "  {label:<9}{}", clean(value));
+        let _ = writeln!(text, "  {label:<8} {}", clean(value));
     };
-    if let Some(sentence) = sentence(account).filter(|_| spec.checkpoint(&trial.name).is_some()) {
+    let is_checkpoint = spec.checkpoint(&trial.name).is_some();
+    if let Some(sentence) = sentence(account).filter(|_| is_checkpoint) {
         row("cause", &sentence);
     }
-    if let Some(Localisation::Culprit(culprit)) = account.localisation() {
+    if let Some(Localisation::Culprit(culprit)) = account.localisation().filter(|_| is_checkpoint) {
         for cause in culprit.causes.iter().skip(1) {
             row("or", &format!("its output is {}", cause_text(cause)));
         }
         for fact in &culprit.facts {
             row("fact", &format!("`{}`: {}", culprit.name, fact_text(fact)));
         }
-        let next = culprit.causes.first().map(|cause| cause.kind.next());
-        if let Some(next) = next.or_else(|| culprit.facts.first().map(|fact| fact.kind.next())) {
+        if let Some(next) = next_of(culprit) {
             row("look at", next);
         }
+        source_rows(account, &mut row);
         // A later stage can be wrong too.
         let own = account.on_golden_inputs().trial(&trial.name).and_then(|trial| trial.record.as_ref());
         for cause in own.iter().flat_map(|record| &record.causes).filter(|_| trial.name != culprit.name) {
@@ -59,23 +137,31 @@ pub fn trial_text(account: &Account, trial: &TrialResult, target: &str) -> Strin
     if let Some(path) = &trial.actual {
         row("actual", &path.display().to_string());
     }
+    if let Some(why) = trial.record.as_ref().and_then(|record| record.not_kept.as_deref()) {
+        row("actual", &format!("not kept: {why}"));
+    }
     if let Some(path) = &trial.pictures {
         row("pictures", &path.display().to_string());
     }
     if let Some(why) = spec.checkpoint(&trial.name).and_then(|checkpoint| checkpoint.why.as_deref()) {
         row("why", why);
     }
-    let inner =
-        spec.checkpoint(&trial.name).map(|checkpoint| checkpoint.level).filter(|&level| level > spec.level);
-    let level = inner.map(|level| format!("PARITY_LEVEL={level} ")).unwrap_or_default();
-    // With one checkpoint selected, the port stops after the last declared hit. Extra hits show only in a full run.
-    let what = match class {
-        Class::Hits => format!("{}::", spec.id),
-        _ => format!("--exact {full}"),
-    };
-    row("rerun", &format!("{level}cargo test --test {target} -- {what}"));
+    if let Some(log) = account.data.log() {
+        row("log", &log.display().to_string());
+    }
+    row("rerun", &rerun(account, trial, target));
+    if is_checkpoint {
+        let program = program();
+        row("next", &format!("{program} diagnose {}, or {program} report for the whole run", spec.id));
+    }
     if let Some(more) = more {
-        let _ = writeln!(text, "\n  {}", indented(more, 2));
+        let lines: Vec<&str> = more.lines().collect();
+        let shown = lines.len().min(most);
+        let _ = writeln!(text, "\n  {}", indented(&lines[..shown].join("\n"), 2));
+        if shown < lines.len() {
+            let others = counted(lines.len() - shown, "other line");
+            let _ = writeln!(text, "  … and {others}: `{} report --failures` prints them", program());
+        }
     }
     text
 }

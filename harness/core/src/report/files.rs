@@ -1,4 +1,4 @@
-//! The report files of a run, for people and for programs: `report.txt`, `junit.xml`, `trials.jsonl`.
+//! The report files of a run, for people and for programs: `report.txt`, `report.html`, `junit.xml`, `trials.jsonl`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,14 +6,15 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use thiserror::Error;
 
+use super::html::html;
 use super::junit::junit;
-use super::{environments, ladders, summary_line};
+use super::{Detail, environments, failures, run_text, summary_line};
 use crate::compare::TimesFloor;
 use crate::files::atomic::write_atomically;
 use crate::gate::Class;
 use crate::number;
 use crate::record::{Location, Record};
-use crate::results::{Fate, RunResults, TrialOutcome};
+use crate::results::{Against, Fate, RunResults, TrialOutcome};
 use crate::text::printable::clean_lines;
 
 /// Why a report could not be written.
@@ -33,6 +34,9 @@ pub enum ReportError {
     /// The results could not be written as JSON lines.
     #[error("cannot write `trials.jsonl`")]
     Json(#[from] serde_json::Error),
+    /// The results could not be written as HTML.
+    #[error("cannot write `report.html`")]
+    Html(#[source] serde_json::Error),
 }
 
 /// Writes every report of `run` into `folder`, and replaces older reports.
@@ -40,17 +44,30 @@ pub enum ReportError {
 /// # Errors
 /// When a report cannot be written.
 pub fn write_reports(folder: &Path, run: &RunResults) -> Result<(), ReportError> {
-    let mut text = ladders(run, false, false);
+    let mut text = run_text(run, Detail::All, false) + &failures(run);
     environments(run).iter().for_each(|line| text.push_str(&format!("{line}\n")));
     text.push_str(&format!("{}\n", summary_line(&run.summary())));
     let text = clean_lines(&text).into_owned();
-    for (name, content) in [("report.txt", text), ("junit.xml", junit(run)?), ("trials.jsonl", trials(run)?)]
-    {
-        let path = folder.join(name);
-        write_atomically(&path, |out| out.write_all(content.as_bytes()))
-            .map_err(|source| ReportError::Write { path, source })?;
-    }
-    Ok(())
+    let files = [
+        ("report.txt", text),
+        ("report.html", html(run, None).map_err(ReportError::Html)?),
+        ("junit.xml", junit(run)?),
+        ("trials.jsonl", trials(run)?),
+    ];
+    files.into_iter().try_for_each(|(name, content)| write(folder.join(name), &content))
+}
+
+/// Writes the HTML report of `run` to `path`, with a column against another run if one is given.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn write_html(path: &Path, run: &RunResults, against: Option<&Against<'_>>) -> Result<(), ReportError> {
+    write(path.to_owned(), &html(run, against).map_err(ReportError::Html)?)
+}
+
+fn write(path: PathBuf, content: &str) -> Result<(), ReportError> {
+    write_atomically(&path, |out| out.write_all(content.as_bytes()))
+        .map_err(|source| ReportError::Write { path, source })
 }
 
 /// One line of `trials.jsonl`: how one trial ended, with or without a record.
@@ -58,7 +75,7 @@ pub fn write_reports(folder: &Path, run: &RunResults) -> Result<(), ReportError>
 struct TrialLine<'a> {
     spec: &'a str,
     trial: &'a str,
-    /// `pass`, `fail`, `ignored`, `ungated` or `pending`.
+    /// `pass`, `fail`, `ignored`, `ungated`, `new` or `pending`.
     status: &'static str,
     class: Option<Class>,
     /// Why the trial did not pass.
@@ -103,6 +120,9 @@ fn trials(run: &RunResults) -> Result<String, serde_json::Error> {
         Ok(())
     };
     let whole = |spec, trial, status| TrialLine { spec, trial, status, ..TrialLine::default() };
+    if let Some(passed) = run.smoke {
+        write(&whole("parity", "smoke", if passed { "pass" } else { "fail" }))?;
+    }
     if let Some(wrong) = &run.discovery {
         let (text, class) = (wrong.join("\n"), Some(Class::Spec));
         let line = whole("parity", "discovery", if wrong.is_empty() { "pass" } else { "fail" });
@@ -123,10 +143,11 @@ fn trials(run: &RunResults) -> Result<String, serde_json::Error> {
         };
         match &spec.fate {
             Fate::Ran(account) => {
-                for trial in &account.trials {
+                for trial in account.selected() {
                     let (status, class, detail) = match &trial.outcome {
                         TrialOutcome::Passed => ("pass", None, None),
                         TrialOutcome::NotGated(class) => ("ungated", *class, None),
+                        TrialOutcome::New(line) => ("new", None, Some(line.as_str())),
                         TrialOutcome::Failed { class, line, .. } => {
                             ("fail", Some(*class), Some(line.as_str()))
                         }

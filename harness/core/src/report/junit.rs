@@ -9,12 +9,15 @@ use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
 use super::failure::trial_text;
 use crate::preflight::DISCOVERY;
-use crate::results::{Account, Fate, RunResults, TrialOutcome, TrialResult};
+use crate::results::{Account, Fate, RunResults, SMOKE, TrialOutcome, TrialResult};
 use crate::text::printable::{clean, clean_lines, indented};
 
 /// The run as JUnit XML.
 pub(super) fn junit(run: &RunResults) -> Result<String, quick_junit::SerializeError> {
     let mut report = Report::new("parity");
+    if run.smoke == Some(true) {
+        report.add_test_suite(single(SMOKE, TestCaseStatus::success()));
+    }
     if let Some(wrong) = &run.discovery {
         let status = match wrong.join("\n") {
             wrong if wrong.is_empty() => TestCaseStatus::success(),
@@ -32,7 +35,7 @@ pub(super) fn junit(run: &RunResults) -> Result<String, quick_junit::SerializeEr
         match &spec.fate {
             Fate::Ran(account) => {
                 let mut suite = TestSuite::new(&*clean(&spec.id));
-                suite.add_test_cases(account.trials.iter().map(|trial| case(account, trial, &run.target)));
+                suite.add_test_cases(account.selected().map(|trial| case(account, trial, &run.target)));
                 report.add_test_suite(suite);
             }
             Fate::Ignored(reason) => {
@@ -51,7 +54,9 @@ pub(super) fn junit(run: &RunResults) -> Result<String, quick_junit::SerializeEr
 
 fn single(id: &str, status: TestCaseStatus) -> TestSuite {
     let mut suite = TestSuite::new(&*clean(id));
-    suite.add_test_case(TestCase::new("spec", status));
+    let mut case = TestCase::new("spec", status);
+    case.set_classname(&*clean(id));
+    suite.add_test_case(case);
     suite
 }
 
@@ -65,7 +70,7 @@ fn failure(class: &str, text: &str) -> TestCaseStatus {
 fn case(account: &Account, trial: &TrialResult, target: &str) -> TestCase {
     let spec = &account.spec;
     let status = match &trial.outcome {
-        TrialOutcome::Passed => TestCaseStatus::success(),
+        TrialOutcome::Passed | TrialOutcome::New(_) => TestCaseStatus::success(),
         TrialOutcome::NotGated(_) => {
             let mut status = TestCaseStatus::skipped();
             status.set_message("measured, not gated");
@@ -81,6 +86,11 @@ fn case(account: &Account, trial: &TrialResult, target: &str) -> TestCase {
     };
     let mut case = TestCase::new(&*clean(&trial.name), status);
     case.set_classname(&*clean(&spec.id));
+    // GitLab links the test to this place. Jenkins ignores both.
+    if let Some(place) = trial.record.as_ref().and_then(|record| record.location.as_ref()) {
+        case.extra.insert("file".into(), clean(&place.file).into_owned().into());
+        case.extra.insert("line".into(), place.line.to_string().into());
+    }
     // A damaged run folder can hold any number here.
     let seconds = trial.record.as_ref().map(|record| record.millis / 1e3);
     if let Some(time) = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) {

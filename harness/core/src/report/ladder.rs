@@ -4,18 +4,35 @@ use std::fmt::Write as _;
 
 use super::columns::{Columns, first_divergence};
 use super::failure::pixels;
+use super::fold::{Row, folded, folded_words, outcome_word};
 use super::localisation::sentence;
-use crate::results::{Account, STATS, TrialOutcome, has_stats};
+use super::red_spec::{counts_row, finding_rows, next_rows};
+use crate::results::{Account, Localisation, STATS, TrialOutcome, TrialResult, has_stats};
 use crate::spec::Inject;
 use crate::text::printable::{clean, paint};
 
+/// Which rows of a ladder are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rows {
+    /// Those of `Folded`. A red spec also gets the source lines, counts, and the commands to run next.
+    Brief,
+    /// Those around the first divergence and the first faulty stage. Long runs of others are one row each.
+    Folded,
+    /// All of them.
+    All,
+}
+
+/// How many further lines of a failing trial a folded ladder shows.
+const MORE_LINES: usize = 4;
+
 /// Returns the ladder as text, with ANSI colours if `colour` is set.
 ///
-/// The first lines name the spec and, for a red run, the first faulty stage. One line per checkpoint follows, in
-/// execution order. The first failing one is marked and names the last green checkpoint before it. The other trials
-/// come next, then notes about the whole run.
-pub fn ladder(account: &Account, colour: bool) -> String {
-    let (spec, trials) = (&account.spec, &account.trials);
+/// The first lines name the spec and, for a red run, the first faulty stage. With [`Rows::Brief`], the source lines of the
+/// port and of the reference follow. One line per checkpoint comes next, in execution order. The first failing one is marked
+/// and names the last green checkpoint before it. The other trials follow, then notes about the whole run. With
+/// [`Rows::Brief`], a red spec ends with counts and with the commands to run next.
+pub fn ladder(account: &Account, rows: Rows, colour: bool) -> String {
+    let spec = &account.spec;
     let paint = |code: &str, text: &str| paint(colour, code, text);
     let mut text = paint("1", &spec.id);
     if let Some(about) = &spec.about {
@@ -24,43 +41,126 @@ pub fn ladder(account: &Account, colour: bool) -> String {
     if let Some(sentence) = sentence(account) {
         let _ = write!(text, "\n  {}", paint("1;31", &sentence));
     }
-    let timed = trials.iter().any(|trial| trial.warm_millis.is_some());
-    let width = trials.iter().map(|trial| trial.name.len()).max().unwrap_or(0).clamp(10, 48);
+    let is_brief = rows == Rows::Brief && account.is_red();
+    if is_brief {
+        finding_rows(account, &mut |label, value| {
+            let _ = write!(text, "\n  {label:<8} {}", clean(value));
+        });
+    }
+    let selected: Vec<&TrialResult> = account.selected().collect();
+    let first_whole = selected.iter().position(|trial| spec.checkpoint(&trial.name).is_none());
+    let (checkpoints, whole) = selected.split_at(first_whole.unwrap_or(selected.len()));
+    let timed = selected.iter().any(|trial| trial.warm_millis.is_some());
+    let first_red = checkpoints.iter().position(|trial| trial.is_failed());
+    let rows = match rows {
+        Rows::All => checkpoints.iter().map(|trial| Row::Trial(trial)).collect(),
+        Rows::Brief | Rows::Folded => folded(checkpoints, &marks(account, checkpoints, first_red)),
+    };
+    let is_single = |row: &Row<'_>| matches!(row, Row::Trial(_));
+    let width = rows.iter().filter_map(|row| if let Row::Trial(trial) = row { Some(trial) } else { None });
+    let width = width.map(|trial| trial.name.len()).max().unwrap_or(0).clamp(10, 48);
     let columns = Columns { what: "checkpoint", width, timed };
-    let _ = write!(text, "\n  {:<9} {}", "", columns.heading());
-    let first_red = trials.iter().position(|trial| matches!(trial.outcome, TrialOutcome::Failed { .. }));
-    for (position, trial) in trials.iter().enumerate() {
-        let (word, code) = match &trial.outcome {
-            TrialOutcome::Passed => ("ok", "32"),
-            TrialOutcome::NotGated(_) => ("not gated", "33"),
-            TrialOutcome::Failed { class, .. } => (class.name(), "31"),
-            TrialOutcome::Pending(_) => ("pending", "33"),
-        };
-        let word = paint(code, &format!("{word:<9}"));
-        let line =
-            format!("\n  {word} {}", columns.row(&trial.name, trial.record.as_deref(), trial.warm_millis));
-        text.push_str(line.trim_end());
-        if let Some(image) = trial.record.as_ref().and_then(|record| record.image.as_ref()) {
-            let _ = write!(text, "  {}", pixels(image));
-        }
-        if let TrialOutcome::NotGated(Some(class)) = trial.outcome {
-            let _ = write!(text, "  would fail if gated: {class}");
-        }
-        if first_red == Some(position) && spec.checkpoint(&trial.name).is_some() {
-            let green = trials[..position].iter().rev().find(|before| before.outcome == TrialOutcome::Passed);
-            text.push_str(&paint("31", &first_divergence(green.map(|green| green.name.as_str()))));
+    if rows.iter().any(is_single) {
+        let _ = write!(text, "\n  {:<9} {}", "", columns.heading());
+    }
+    for row in &rows {
+        match row {
+            Row::Trial(trial) => {
+                let word = word(&trial.outcome, colour);
+                let cells = columns.row(&trial.name, trial.record.as_deref(), trial.warm_millis);
+                text.push_str(format!("\n  {word} {cells}").trim_end());
+                if let Some(image) = trial.record.as_ref().and_then(|record| record.image.as_ref()) {
+                    let _ = write!(text, "  {}", pixels(image));
+                }
+                if let TrialOutcome::NotGated(Some(class)) = trial.outcome {
+                    let _ = write!(text, "  would fail if gated: {class}");
+                }
+                if let Some(at) = first_red.filter(|&at| std::ptr::eq(checkpoints[at], *trial)) {
+                    let green =
+                        checkpoints[..at].iter().rev().find(|before| before.outcome == TrialOutcome::Passed);
+                    text.push_str(&paint("31", &first_divergence(green.map(|green| green.name.as_str()))));
+                }
+            }
+            Row::Folded(trials) => {
+                let (word, words) = folded_words(trials);
+                let code = if trials.iter().any(|trial| trial.is_red()) { "31" } else { "32" };
+                let _ = write!(text, "\n  {} {words}", paint(code, &format!("{word:<9}")));
+            }
         }
     }
+    // The statistics of a wrong port are wrong, too: one line is enough.
+    whole_rows(whole, is_brief, account.is_wrong(), colour, &mut text);
     text.push('\n');
     for note in notes(account) {
         let _ = writeln!(text, "  {}", clean(&note));
     }
+    if is_brief {
+        let _ = writeln!(text, "  {:<8} {}", "counts", counts_row(account));
+        next_rows(account, &mut |label, value| {
+            let _ = writeln!(text, "  {label:<8} {}", clean(value));
+        });
+    }
     text
 }
 
-/// Notes about the whole run: injection, order, interruption, and a comparison of statistics that was not made.
-fn notes(account: &Account) -> Vec<String> {
-    let Account { spec, data, trials, .. } = account;
+/// The positions of the first divergence and of the first faulty stage.
+fn marks(account: &Account, checkpoints: &[&TrialResult], first_red: Option<usize>) -> Vec<usize> {
+    let culprit = match account.localisation() {
+        Some(Localisation::Culprit(culprit)) if account.is_red() => {
+            checkpoints.iter().position(|trial| trial.name == culprit.name)
+        }
+        _ => None,
+    };
+    first_red.into_iter().chain(culprit).collect()
+}
+
+/// The rows of the trials about the spec as a whole. With `brief`, the green ones share a row, and the others state what is
+/// wrong.
+fn whole_rows(trials: &[&TrialResult], brief: bool, is_wrong: bool, colour: bool, text: &mut String) {
+    let is_ok = |trial: &&&TrialResult| brief && trial.outcome == TrialOutcome::Passed;
+    let green: Vec<_> = trials.iter().filter(is_ok).map(|trial| clean(&trial.name)).collect();
+    if !green.is_empty() {
+        let _ = write!(text, "\n  {} {}", paint(colour, "32", &format!("{:<9}", "ok")), green.join(", "));
+    }
+    for trial in trials.iter().filter(|trial| !is_ok(trial)) {
+        let _ = write!(text, "\n  {} {}", word(&trial.outcome, colour), clean(&trial.name));
+        match &trial.outcome {
+            TrialOutcome::Failed { line, more, .. } if brief => {
+                let _ = write!(text, "  {}", clean(line));
+                more_lines(more.as_deref().filter(|_| !is_wrong || trial.name != STATS), text);
+            }
+            TrialOutcome::New(line) => {
+                let _ = write!(text, "  {}", clean(line));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The first further lines of a failure, and the number of others.
+fn more_lines(more: Option<&str>, text: &mut String) {
+    let lines: Vec<&str> = more.into_iter().flat_map(str::lines).collect();
+    for line in lines.iter().take(MORE_LINES) {
+        let _ = write!(text, "\n            {}", clean(line));
+    }
+    if let Some(others @ 1..) = lines.len().checked_sub(MORE_LINES) {
+        let _ = write!(text, "\n            … and {}", crate::spec::list::counted(others, "other line"));
+    }
+}
+
+/// The outcome of a trial as the first column.
+fn word(outcome: &TrialOutcome, colour: bool) -> String {
+    let code = match outcome {
+        TrialOutcome::Passed => "32",
+        TrialOutcome::NotGated(_) | TrialOutcome::New(_) | TrialOutcome::Pending(_) => "33",
+        TrialOutcome::Failed { .. } => "31",
+    };
+    paint(colour, code, &format!("{:<9}", outcome_word(outcome)))
+}
+
+/// Notes about the whole run: injection, level, order, interruption, and a comparison of statistics that was not made.
+pub(super) fn notes(account: &Account) -> Vec<String> {
+    let Account { spec, data, .. } = account;
     let mut notes = Vec::new();
     match data.inject() {
         Inject::All => notes.push(
@@ -73,6 +173,10 @@ fn notes(account: &Account) -> Vec<String> {
         }
         _ => {}
     }
+    if let Some(count @ 1..) = Some(account.left_out()) {
+        let what = if count == 1 { "1 checkpoint is" } else { &format!("{count} checkpoints are") };
+        notes.push(format!("level: {what} not checked, because PARITY_LEVEL is below the spec's own level"));
+    }
     if let Some((name, after)) = data.out_of_order() {
         notes.push(format!(
             "order: the port reached `{name}` after `{after}`, but the reference reaches it earlier"
@@ -80,10 +184,13 @@ fn notes(account: &Account) -> Vec<String> {
     }
     notes.extend(data.pending());
     notes.extend(data.late_death());
+    let is_partial = account.trials.iter().any(|trial| !trial.selected);
     if has_stats(&data.inject())
         && !data.is_stopped()
+        && !is_partial
+        && account.left_out() == 0
         && data.pending().is_none()
-        && !trials.iter().any(|trial| trial.name == STATS)
+        && account.trial(STATS).is_none()
     {
         notes.push("the port's statistics were not compared with their snapshot".to_owned());
     }

@@ -146,23 +146,35 @@ pub fn localisation_text(found: &Localisation, local: &Account) -> String {
 }
 
 fn culprit_text(spec: &Spec, culprit: &Culprit, local: &Account) -> String {
-    let place = |name: &str| place(local, name);
     let name = culprit.name.as_str();
     let mut text =
         format!("first faulty stage: `{name}` is wrong on golden inputs: {}\n", headline(culprit.class));
-    let shown = |name: &str| format!("`{name}`{}", place(name));
-    let from = culprit.after.as_deref().map_or("the inputs".to_owned(), shown);
-    // A stage that was never reached lies between two that were.
-    let to = culprit.before.as_deref().unwrap_or(name);
-    let _ = writeln!(text, "  between  {}", clean(&format!("{from} and {}", shown(to))));
+    let _ = writeln!(text, "  between  {}", clean(&between_text(culprit, local)));
     if culprit.before.is_some() && culprit.class == Class::Unreached {
         let _ = writeln!(text, "  cause    `{}` is declared between them and was never reached", clean(name));
     }
     cause_rows(&culprit.causes, &culprit.facts, "its output is ", &mut |label, value| {
         let _ = writeln!(text, "  {label:<8} {}", clean(value));
     });
+    let _ = writeln!(text, "  closer   {}", clean(&closer_text(spec, culprit)));
+    if let Some(also) = also_red(culprit) {
+        let _ = writeln!(text, "  also red {}", clean(&also));
+    }
+    text
+}
+
+/// The taps before and at the first faulty stage, each with its place; `local` is the run with every golden injected.
+pub(super) fn between_text(culprit: &Culprit, local: &Account) -> String {
+    let shown = |name: &str| format!("`{name}`{}", place(local, name));
+    let from = culprit.after.as_deref().map_or("the inputs".to_owned(), shown);
+    // A stage that was never reached lies between two that were.
+    format!("{from} and {}", shown(culprit.before.as_deref().unwrap_or(&culprit.name)))
+}
+
+/// How to narrow down the place between the first faulty stage and the tap before it.
+pub(super) fn closer_text(spec: &Spec, culprit: &Culprit) -> String {
     let id = &spec.id;
-    let closer = match &culprit.closer {
+    match &culprit.closer {
         Closer::Unreached(names) => {
             let (are, were) = if names.len() == 1 { ("is", "was") } else { ("are", "were") };
             format!("{} {are} declared between them and {were} never reached: look there first", some(names))
@@ -176,17 +188,24 @@ fn culprit_text(spec: &Spec, culprit: &Culprit, local: &Account) -> String {
             format!("the port taps {} there: export goldens for them, and declare them", some(names))
         }
         Closer::Taps => "no tap lies between them: add taps there to narrow it down".to_owned(),
-    };
-    let _ = writeln!(text, "  closer   {}", clean(&closer));
-    if !culprit.also.is_empty() {
-        let _ = writeln!(
-            text,
-            "  also red {}; fix `{}` first: its error can reach these through caches and branches without taps",
-            some(&culprit.also),
-            clean(name)
-        );
     }
-    text
+}
+
+/// The later stages that are also red on golden inputs; `None` if there are none.
+pub(super) fn also_red(culprit: &Culprit) -> Option<String> {
+    (!culprit.also.is_empty()).then(|| {
+        format!(
+            "{}; fix `{}` first: its error can reach these through caches and branches without taps",
+            some(&culprit.also),
+            culprit.name
+        )
+    })
+}
+
+/// What to look at, by the kind of the first cause or fact.
+pub(super) fn next_of(culprit: &Culprit) -> Option<&'static str> {
+    let cause = culprit.causes.first().map(|cause| cause.kind.next());
+    cause.or_else(|| culprit.facts.first().map(|fact| fact.kind.next()))
 }
 
 /// The first names, and the number of others.

@@ -1,25 +1,38 @@
 //! Turns results into text. This is the only module with wording and colours. It reads no files.
 
+mod against;
 mod columns;
 #[cfg(test)]
 mod damaged;
 mod failure;
 mod files;
+mod fold;
+mod github;
+mod html;
 mod junit;
 mod ladder;
 mod localisation;
 mod mutations;
 mod pairs;
+mod peeks;
+mod red_spec;
+mod rerun;
+mod resources;
 mod run;
 mod summary;
+mod trace;
 mod words;
 
-pub use failure::trial_text;
-pub use files::{ReportError, write_reports};
-pub use ladder::ladder;
+pub use against::against_text;
+pub use failure::{test_text, trial_text};
+pub use files::{ReportError, write_html, write_reports};
+pub use github::{annotations, step_summary};
+pub use ladder::{Rows, ladder};
 pub use localisation::localisation_text;
 pub use mutations::{MutatedRow, mutations_text, score_line};
 pub use pairs::{Known, Pair, later_causes, pair_failure, pairs_ladder};
-pub use run::{environments, failures, ladders};
-pub use summary::summary_line;
+pub use resources::{resource_lines, run_resources};
+pub use run::{Detail, environments, failures, run_text};
+pub use summary::{not_kept, summary_line};
+pub use trace::chrome_trace;
 pub use words::multiple;

@@ -23,6 +23,7 @@ pub(super) fn headline(class: Class) -> &'static str {
         Class::Random => "random numbers were drawn",
         Class::Weights => "the weight audit failed",
         Class::Stats => "statistics differ from the snapshot",
+        Class::Memory => "the port uses too much memory",
     }
 }
 

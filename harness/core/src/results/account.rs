@@ -8,12 +8,13 @@ use super::localisation::Localisation;
 use super::run_data::{RunData, undeclared};
 use super::spec_file::SpecFileError;
 use super::stats::STATS;
-use super::trial::{TrialOutcome, TrialResult, WEIGHTS};
+use super::trial::{MEMORY, TrialOutcome, TrialResult, WEIGHTS};
+use crate::files::size;
 use crate::gate::Class;
 use crate::record::{Record, Status};
 use crate::run_folder::Compared;
 use crate::run_folder::{FIXTURE, Folder, SPEC};
-use crate::spec::{Checkpoint, Spec};
+use crate::spec::{Checkpoint, MemoryGate, Spec};
 use crate::text::suggest::did_you_mean;
 use crate::text::times;
 
@@ -44,6 +45,7 @@ impl Account {
     pub fn set_stats(&mut self, compared: &Compared) {
         self.trials.retain(|trial| trial.name != STATS);
         self.trials.push(stats_result(compared));
+        self.data.stats = Some(compared.clone());
         self.index = index(&self.trials);
     }
 
@@ -52,12 +54,33 @@ impl Account {
         self.local.as_deref().unwrap_or(self)
     }
 
-    /// Returns whether any trial failed or is pending.
+    /// Marks the trials that the run was asked for; `takes` gets a trial's full name, `<spec>::<checkpoint>`.
+    pub fn select(&mut self, takes: impl Fn(&str) -> bool) {
+        for trial in &mut self.trials {
+            trial.selected = takes(&format!("{}::{}", self.spec.id, trial.name));
+        }
+    }
+
+    /// Returns the trials that the run was asked for, in the order of [`Account::trials`].
+    pub fn selected(&self) -> impl Iterator<Item = &TrialResult> {
+        self.trials.iter().filter(|trial| trial.selected)
+    }
+
+    /// Returns whether any selected trial failed or is pending.
     pub fn is_red(&self) -> bool {
-        let is_red = |trial: &TrialResult| {
-            matches!(trial.outcome, TrialOutcome::Failed { .. } | TrialOutcome::Pending(_))
-        };
-        self.trials.iter().any(is_red)
+        self.selected().any(TrialResult::is_red)
+    }
+
+    /// Returns whether any trial but [`STATS`] failed or is pending, selected or not: the port cannot be trusted.
+    pub fn is_wrong(&self) -> bool {
+        self.trials.iter().any(|trial| trial.name != STATS && trial.is_red())
+    }
+
+    /// Returns how many checkpoints of the spec's own level a lower `PARITY_LEVEL` left out.
+    pub fn left_out(&self) -> usize {
+        let level = self.data.level().unwrap_or(self.spec.level);
+        let out = |checkpoint: &&Checkpoint| checkpoint.level > level && checkpoint.level <= self.spec.level;
+        self.spec.checkpoints.iter().filter(out).count()
     }
 }
 
@@ -137,7 +160,7 @@ fn trials(spec: &Spec, data: &RunData) -> Vec<TrialResult> {
                     TrialOutcome::Failed {
                         class: Class::Crash,
                         line: crash.clone(),
-                        more: data.output_tail(),
+                        more: data.crash_notes(),
                     }
                 }
             },
@@ -160,6 +183,7 @@ fn trials(spec: &Spec, data: &RunData) -> Vec<TrialResult> {
             pictures: failing.and_then(|record| pictures(&data.folder, record)).map(|path| data.shown(&path)),
             warm_millis: data.warm_millis(&checkpoint.name),
             audit_failed,
+            selected: true,
         };
         placed.push((place, trial));
     }
@@ -173,7 +197,7 @@ fn trials(spec: &Spec, data: &RunData) -> Vec<TrialResult> {
         return trials;
     }
     // If the port reached every checkpoint before it failed, the first trial below shows the output.
-    let mut more = data.output_tail().filter(|_| blamed.is_none());
+    let mut more = data.crash_notes().filter(|_| blamed.is_none());
     if spec.needs_fixtures() {
         let verdict = unless_cut_short(fixture(data), data, &mut more);
         trials.push(TrialResult::without_record(FIXTURE, verdict));
@@ -181,6 +205,10 @@ fn trials(spec: &Spec, data: &RunData) -> Vec<TrialResult> {
     if spec.weights.is_some() {
         let verdict = unless_cut_short(weights(data), data, &mut more);
         trials.push(TrialResult::without_record(WEIGHTS, verdict));
+    }
+    if let Some(limit) = spec.memory {
+        let verdict = unless_cut_short(memory(limit, data), data, &mut more);
+        trials.push(TrialResult::without_record(MEMORY, verdict));
     }
     trials.extend(data.stats.as_ref().map(stats_result));
     trials
@@ -225,11 +253,37 @@ fn pictures(folder: &Folder, record: &Record) -> Option<PathBuf> {
     (record.image.is_some() && path("diff").is_file()).then(|| path("{golden,actual,diff}"))
 }
 
+/// The outcome of the trial [`MEMORY`]: MLX's peak against the spec's limit.
+fn memory(limit: MemoryGate, data: &RunData) -> TrialOutcome {
+    let Some(used) = data.resources() else {
+        // A worker that was killed wrote none, and the crash is the reason to report.
+        if data.crashed() {
+            return TrialOutcome::Passed;
+        }
+        return failed(Class::Memory, "the run recorded no memory".to_owned());
+    };
+    let (peak, most) = (size::words(used.peak_bytes), size::words(limit.peak_bytes));
+    if used.peak_bytes <= limit.peak_bytes {
+        return TrialOutcome::Passed;
+    }
+    let stages =
+        data.records().filter_map(|record| Some((record.memory?.stage_peak_bytes, &record.checkpoint)));
+    let highest = stages.max_by_key(|(bytes, _)| *bytes);
+    let stage = highest.map(|(bytes, name)| format!("; the stage of `{name}` needs {}", size::words(bytes)));
+    failed(
+        Class::Memory,
+        format!("peak memory is {peak}, at most {most} are allowed{}", stage.unwrap_or_default()),
+    )
+}
+
 /// The trial [`STATS`], which ends after all others.
 fn stats_result(compared: &Compared) -> TrialResult {
     let verdict = match compared.clone() {
         Compared::Kept => TrialOutcome::Passed,
-        Compared::Failed { line, more } => TrialOutcome::Failed { class: Class::Stats, line, more },
+        Compared::New { line } => TrialOutcome::New(line),
+        Compared::Changed { line, more } | Compared::Failed { line, more } => {
+            TrialOutcome::Failed { class: Class::Stats, line, more }
+        }
     };
     TrialResult::without_record(STATS, verdict)
 }

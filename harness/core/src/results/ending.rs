@@ -3,7 +3,7 @@
 use std::io::{Read, Seek, SeekFrom};
 
 use super::run_data::RunData;
-use crate::run_folder::Exit;
+use crate::run_folder::{Exit, TAP_LINE};
 
 /// How many bytes of the worker's output are searched for its last lines.
 const TAIL: u64 = 64 << 10;
@@ -62,6 +62,34 @@ impl RunData {
         Some(format!("the worker {how} after the port had returned"))
     }
 
+    /// Returns more about a crash: the end of the output and, if memory may have run out, the last numbers and what to try.
+    pub(crate) fn crash_notes(&self) -> Option<String> {
+        let tail = self.output_tail();
+        let parts: Vec<String> =
+            [tail.clone(), self.memory_advice(tail.as_deref())].into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| parts.join("\n\n"))
+    }
+
+    /// Returns the last numbers and what to try, if the worker was killed or an allocation failed.
+    fn memory_advice(&self, output: Option<&str>) -> Option<String> {
+        let error = self.end().and_then(|end| end.error.as_deref());
+        let is_memory = |text: &str| {
+            let text = text.to_lowercase();
+            ["allocate", "bad_alloc", "out of memory"].iter().any(|words| text.contains(words))
+        };
+        let failed = [error, output].into_iter().flatten().any(is_memory);
+        let crashed = self.end().is_none_or(|end| end.error.is_some());
+        if !crashed || !(failed || self.exit == Exit::Signal(9)) {
+            return None;
+        }
+        let last = self.records().filter_map(|record| Some((record, record.memory?))).last();
+        let last = last.map_or_else(
+            || "No checkpoint was reached, so no memory was measured.".to_owned(),
+            |(record, memory)| format!("At `{}`, the last checkpoint: {memory}.", record.checkpoint),
+        );
+        Some(format!("memory may have run out. {last} What to try:\n{}", MEMORY_ADVICE.join("\n")))
+    }
+
     /// Returns the last lines of the worker's output, with the message of a panic or of MLX.
     pub(crate) fn output_tail(&self) -> Option<String> {
         let mut file = crate::files::regular::open(&self.folder.output()).ok()?;
@@ -70,10 +98,32 @@ impl RunData {
         let mut bytes = Vec::new();
         file.take(TAIL).read_to_end(&mut bytes).ok()?;
         let text = String::from_utf8_lossy(&bytes);
-        let lines: Vec<&str> = text.lines().collect();
+        let lines = without_silent_taps(text.lines());
         let shown = &lines[lines.len().saturating_sub(20)..];
         (!shown.is_empty()).then(|| format!("the last lines of the worker's output:\n{}", shown.join("\n")))
     }
+}
+
+/// What to try when memory runs out.
+const MEMORY_ADVICE: [&str; 6] = [
+    "- compare the size of the weights with the machine's memory: `cargo xtask weights <spec>`",
+    "- use smaller inputs or fewer layers in the reference's `params`",
+    "- evaluate inside long loops: a graph that is never evaluated keeps all its temporaries",
+    "- drop arrays that are no longer needed, and call `mlx_rs::memory::clear_cache`",
+    "- limit what MLX keeps: `mlx_rs::memory::set_cache_limit`, `set_memory_limit` and `set_wired_limit`",
+    "- load weights in bfloat16, or quantised",
+];
+
+/// Leaves out the taps after which nothing was printed, except for the last tap.
+fn without_silent_taps<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut shown: Vec<&str> = Vec::new();
+    for line in lines {
+        if line.starts_with(TAP_LINE) && shown.last().is_some_and(|last| last.starts_with(TAP_LINE)) {
+            shown.pop();
+        }
+        shown.push(line);
+    }
+    shown
 }
 
 /// The names of the signals that end a port in practice.
@@ -88,5 +138,18 @@ fn signal_name(signal: i32) -> String {
         11 => "SIGSEGV".into(),
         15 => "SIGTERM".into(),
         other => format!("signal {other}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn taps_without_output_do_not_push_the_output_away() {
+        let text = "-- tap a\n-- tap b\nprinted\n-- tap c\n-- tap d\nmore\n-- tap e\n-- tap f\n";
+        let expected = ["-- tap b", "printed", "-- tap d", "more", "-- tap f"];
+        assert_eq!(without_silent_taps(text.lines()), expected);
+        assert_eq!(without_silent_taps("".lines()), [""; 0]);
     }
 }

@@ -4,9 +4,13 @@
 //! gives the same report on any machine.
 
 mod account;
+mod against;
+mod backwards;
 mod ending;
 mod localisation;
 mod locate;
+mod main_failure;
+mod progress;
 mod run;
 mod run_data;
 mod spec_file;
@@ -16,10 +20,12 @@ mod trial;
 
 pub use crate::run_folder::{FIXTURE, SPEC};
 pub use account::{Account, account};
+pub use against::{Against, Change, Measured};
 pub use localisation::{Closer, Culprit, Growth, Localisation};
-pub use run::{ExpectedSpecs, Fate, RunResults, SpecResult, SuiteData};
+pub use progress::{RunProgress, RunWatch, SpecProgress, SpecState};
+pub use run::{ExpectedSpecs, Fate, RunResults, SMOKE, SpecResult, SuiteData};
 pub use run_data::{ORDER, RunData, TIMES, Times};
 pub use spec_file::{SpecFile, SpecFileError};
-pub use stats::{STATS, has_stats, moved, stats_text};
+pub use stats::{SNAPSHOT_DESCRIPTION, STATS, has_stats, moved, snapshot_file, stats_text};
 pub use summary::Summary;
-pub use trial::{TrialOutcome, TrialResult, WEIGHTS, trial_names};
+pub use trial::{MEMORY, TrialOutcome, TrialResult, WEIGHTS, trial_names};

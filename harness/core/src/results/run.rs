@@ -1,7 +1,7 @@
 //! A whole run: the result of every spec that its suites planned.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::account::Account;
@@ -9,10 +9,14 @@ use super::run_data::RunData;
 use super::summary::Summary;
 use crate::preflight::DISCOVERY;
 use crate::run_folder::{
-    BrokenSpec, Folder, FolderError, Plan, PlannedSpec, SuiteEnd, SuiteFolder, TrialLine, TrialStatus,
+    BrokenSpec, Checkout, Folder, FolderError, Plan, PlannedSpec, SuiteEnd, SuiteFolder, TrialLine,
+    TrialStatus,
 };
 use crate::settings::Require;
 use crate::text::error_chain;
+
+/// The name of the trial that checks that MLX computes on this machine.
+pub const SMOKE: &str = "parity::smoke";
 
 /// The result of one spec.
 #[derive(Debug, Clone)]
@@ -49,12 +53,22 @@ pub struct RunResults {
     pub broken: Vec<BrokenSpec>,
     /// Problems with the specs and fixtures as a whole; `None` if they were not checked.
     pub discovery: Option<Vec<String>>,
+    /// Whether MLX computes here, by the trial [`SMOKE`]; `None` if it did not run. Its failure is in `others`.
+    pub smoke: Option<bool>,
+    /// How many trials a filter left out.
+    pub not_selected: usize,
     /// Failures of trials that belong to no spec, and of the suites.
     pub others: Vec<String>,
     /// The test target of the suite, for the commands that rerun a trial.
     pub target: String,
     /// Suites that have not ended: they are still running or were killed.
     pub unended: Vec<String>,
+    /// The run folder as messages show it.
+    pub folder: PathBuf,
+    /// When the first suite started, in UTC.
+    pub started: String,
+    /// The commit that was checked out, if it is known.
+    pub checkout: Option<Checkout>,
 }
 
 /// The files of one suite in the run folder.
@@ -111,12 +125,19 @@ impl RunResults {
         let mut run = Self::default();
         for SuiteData { plan, trials, end } in suites {
             run.target.clone_from(&plan.target);
+            run.folder.clone_from(&plan.folder);
+            run.checkout = run.checkout.or_else(|| plan.checkout.clone());
+            if run.started.is_empty() || plan.started < run.started {
+                run.started.clone_from(&plan.started);
+            }
             if let Some(refused) = &plan.refused {
                 // No trial of this suite means anything.
                 run.others.push(refused.clone());
                 continue;
             }
             for planned in &plan.specs {
+                let left_out = |name: &&String| !plan.takes(&format!("{}::{name}", planned.id));
+                run.not_selected += planned.trials.iter().filter(left_out).count();
                 let fate = ran(planned, plan).unwrap_or_else(|| not_started(planned, plan, expected));
                 run.add(SpecResult { id: planned.id.clone(), trials: planned.trials.clone(), fate });
             }
@@ -156,6 +177,9 @@ impl RunResults {
             self.discovery.get_or_insert_default().extend(problems);
             return;
         }
+        if line.trial == SMOKE {
+            self.smoke = Some(line.status != TrialStatus::Failed);
+        }
         if line.status != TrialStatus::Failed {
             return;
         }
@@ -165,7 +189,10 @@ impl RunResults {
             spec.fate = line.text.clone().map_or_else(|| spec.fate.clone(), Fate::Failed);
         } else if plan.broken.iter().all(|broken| broken.id != id) {
             let text = line.text.as_deref().unwrap_or("failed");
-            self.others.push(format!("{}: {text}", line.trial));
+            let problem = format!("{}: {text}", line.trial);
+            // No other result means anything if MLX does not compute.
+            let at = if line.trial == SMOKE { 0 } else { self.others.len() };
+            self.others.insert(at, problem);
         }
     }
 
@@ -174,6 +201,7 @@ impl RunResults {
         let nothing = |spec: &SpecResult| matches!(spec.fate, Fate::NotRun | Fate::NotAsked);
         self.broken.is_empty()
             && self.discovery.is_none()
+            && self.smoke.is_none()
             && self.others.is_empty()
             && self.specs.iter().all(nothing)
     }
@@ -193,12 +221,12 @@ impl RunResults {
 
     /// Returns the counts. An unusable spec file counts as one failure.
     pub fn summary(&self) -> Summary {
-        let mut summary = Summary::default();
+        let mut summary = Summary { not_selected: self.not_selected, ..Summary::default() };
+        summary.passed += usize::from(self.smoke == Some(true));
         for spec in &self.specs {
             match &spec.fate {
                 Fate::Ran(account) => {
-                    summary.add(&account.trials);
-                    summary.injected |= account.data.inject().any(&account.spec);
+                    summary.add(account);
                 }
                 Fate::Ignored(_) => {
                     summary.specs += 1;
@@ -233,7 +261,10 @@ fn from_folder(run: &Path, planned: &PlannedSpec, plan: &Plan) -> Option<Fate> {
     match read {
         Ok(None) => None,
         Ok(Some(data)) => Some(match Account::of(data.shown_at(plan.folder.join(&planned.id))) {
-            Ok(account) => Fate::Ran(Arc::new(account)),
+            Ok(mut account) => {
+                account.select(|trial| plan.takes(trial));
+                Fate::Ran(Arc::new(account))
+            }
             Err(error) => Fate::Failed(error_chain(&error)),
         }),
         Err(error) => Some(Fate::Failed(error_chain(&error))),

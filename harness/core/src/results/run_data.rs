@@ -1,16 +1,17 @@
 //! The content of one spec's run folder, read once.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::spec_file::{SpecFile, SpecFileError};
 use crate::record::Record;
-use crate::run_folder::Compared;
 use crate::run_folder::Obstacle;
 use crate::run_folder::{Audit, EXIT, End, Exit, Folder, FolderError, LOCAL, Line, SPEC_FILE, STARTED};
+use crate::run_folder::{Compared, STATS_FILE};
 use crate::run_folder::{ENVIRONMENT, Environment};
-use crate::run_folder::{JOB, Job};
+use crate::run_folder::{JOB, Job, RESOURCES, Resources};
+use crate::run_folder::{PEEKS, Peek};
 use crate::spec::{Inject, Spec};
 use crate::text::error_chain;
 
@@ -40,14 +41,19 @@ pub struct RunData {
     pub lines: Vec<Line>,
     times: Times,
     environment: Option<Environment>,
+    resources: Option<Resources>,
     /// The result of comparing the statistics, once they were compared.
     pub stats: Option<Compared>,
+    /// The tensors that `PARITY_PEEK` named, in the order of the run.
+    pub peeks: Vec<Peek>,
     /// The second run of a red spec, with every golden injected.
     local: Option<Box<Self>>,
     /// Why the second run cannot be read.
     local_problem: Option<String>,
     /// The position of each golden in the reference, by name.
     order: HashMap<String, usize>,
+    /// Whether the worker's output was recorded.
+    has_log: bool,
 }
 
 impl RunData {
@@ -92,10 +98,13 @@ impl RunData {
             lines: folder.lines()?,
             times: folder.read_json(TIMES)?.unwrap_or_default(),
             environment: folder.read_json(ENVIRONMENT)?,
-            stats: folder.read_json("stats.json")?,
+            resources: folder.read_json(RESOURCES)?,
+            stats: folder.read_json(STATS_FILE)?,
+            peeks: folder.read_json_lines(PEEKS)?,
             local,
             local_problem,
             order,
+            has_log: folder.output().is_file(),
         })
     }
 
@@ -113,10 +122,14 @@ impl RunData {
             exit: Exit::Done,
             times: Times::default(),
             environment: None,
+            resources: None,
             stats: None,
+            peeks: Vec::new(),
             local: None,
             local_problem: None,
             order: order.clone(),
+            // Both passes print to the log of the first.
+            has_log: false,
         };
         Ok(data.end().is_some().then(|| Box::new(data)))
     }
@@ -150,6 +163,11 @@ impl RunData {
         path.strip_prefix(self.folder.file("")).map_or_else(|_| path.to_owned(), |file| self.shown.join(file))
     }
 
+    /// Returns the path of the file with everything that the worker and the port printed, as messages show it.
+    pub(crate) fn log(&self) -> Option<PathBuf> {
+        self.has_log.then(|| self.shown(&self.folder.output()))
+    }
+
     /// Takes the spec that was run.
     ///
     /// # Errors
@@ -173,9 +191,30 @@ impl RunData {
         self.environment.as_ref()
     }
 
+    /// Returns the resources that the port used, if it returned.
+    pub fn resources(&self) -> Option<&Resources> {
+        self.resources.as_ref()
+    }
+
     /// Returns the level up to which checkpoints were checked, if it is known.
     pub fn level(&self) -> Option<u8> {
         self.job.as_ref().map(|job| job.level)
+    }
+
+    /// Returns the patterns of `PARITY_PEEK`.
+    pub fn peek(&self) -> &[String] {
+        self.job.as_ref().map_or(&[], |job| &job.peek)
+    }
+
+    /// Returns the names of the taps that the port reached, declared or not, each once.
+    pub fn taps(&self) -> BTreeSet<&str> {
+        self.lines
+            .iter()
+            .filter_map(|line| match line {
+                Line::Checkpoint(record) => Some(record.checkpoint.as_str()),
+                line => undeclared(line),
+            })
+            .collect()
     }
 
     /// Returns which goldens were injected.
@@ -251,6 +290,11 @@ impl RunData {
             Line::End(end) => Some(&**end),
             _ => None,
         })
+    }
+
+    /// Returns the taps that the run reached and did not check, in the order in which they were first reached.
+    pub fn undeclared_taps(&self) -> impl Iterator<Item = &str> {
+        self.lines.iter().filter_map(undeclared)
     }
 
     /// Returns the first tap reached in another order than in the reference, and the later one that preceded it.

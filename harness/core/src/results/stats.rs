@@ -14,6 +14,18 @@ use crate::text::times;
 /// The name of the trial that compares a port's statistics with the accepted snapshot.
 pub const STATS: &str = "stats";
 
+/// The description in the header of every snapshot.
+pub const SNAPSHOT_DESCRIPTION: &str =
+    "Accepted statistics of the port: they reveal changes, and are not goldens";
+
+/// Returns the file of an accepted snapshot with these statistics, as insta writes it.
+pub fn snapshot_file(text: &str) -> String {
+    format!(
+        "---\nsource: harness/src/suite/snapshot.rs\ndescription: \"{SNAPSHOT_DESCRIPTION}\"\n---\n{}\n",
+        text.trim_end()
+    )
+}
+
 /// How far `min`, `max`, `mean`, `std` and `absmax` may move, as a fraction of the accepted `absmax`.
 ///
 /// The limit is the larger of this and [`DRIFT_EPSILONS`] epsilons of the dtype. It leaves room for differences between

@@ -12,10 +12,13 @@ use crate::spec::{Inject, Spec};
 /// The name of the trial that audits the weights of a spec.
 pub const WEIGHTS: &str = "weights";
 
+/// The name of the trial that compares the peak memory of a port with the spec's limit.
+pub const MEMORY: &str = "memory";
+
 /// How one trial of a spec ended.
 #[derive(Debug, Clone)]
 pub struct TrialResult {
-    /// The checkpoint's name, or [`FIXTURE`], [`WEIGHTS`], [`STATS`] or [`SPEC`](crate::run_folder::SPEC).
+    /// The checkpoint's name, or [`FIXTURE`], [`WEIGHTS`], [`MEMORY`], [`STATS`] or [`SPEC`](crate::run_folder::SPEC).
     pub name: String,
     /// How the trial ended.
     pub outcome: TrialOutcome,
@@ -29,10 +32,23 @@ pub struct TrialResult {
     pub warm_millis: Option<f64>,
     /// Whether the weight audit failed, which makes values meaningless.
     pub audit_failed: bool,
+    /// Whether the run was asked for this trial. A port also passes through checkpoints that a filter left out; they are
+    /// measured, but neither shown nor counted.
+    pub selected: bool,
 }
 
 impl TrialResult {
-    pub(super) fn without_record(name: &str, outcome: TrialOutcome) -> Self {
+    /// Returns whether the trial failed.
+    pub fn is_failed(&self) -> bool {
+        matches!(self.outcome, TrialOutcome::Failed { .. })
+    }
+
+    /// Returns whether the trial failed or is pending.
+    pub fn is_red(&self) -> bool {
+        matches!(self.outcome, TrialOutcome::Failed { .. } | TrialOutcome::Pending(_))
+    }
+
+    pub(crate) fn without_record(name: &str, outcome: TrialOutcome) -> Self {
         Self {
             name: name.to_owned(),
             outcome,
@@ -41,6 +57,7 @@ impl TrialResult {
             pictures: None,
             warm_millis: None,
             audit_failed: false,
+            selected: true,
         }
     }
 }
@@ -52,6 +69,8 @@ pub enum TrialOutcome {
     Passed,
     /// The spec declares the checkpoint as not gated. The class is that of the failure that a gate would report.
     NotGated(Option<Class>),
+    /// The trial passed, but its snapshot does not exist yet. The text states what to do.
+    New(String),
     /// The trial failed.
     Failed {
         /// The class of the failure.
@@ -72,6 +91,8 @@ pub fn trial_names(spec: &Spec, level: u8, inject: &Inject) -> Vec<String> {
     let mut names: Vec<String> = checkpoints.map(|checkpoint| checkpoint.name.clone()).collect();
     names.extend(spec.needs_fixtures().then(|| FIXTURE.to_owned()));
     names.extend(spec.weights.is_some().then(|| WEIGHTS.to_owned()));
-    names.extend(has_stats(inject).then(|| STATS.to_owned()));
+    names.extend(spec.memory.is_some().then(|| MEMORY.to_owned()));
+    // The snapshot covers the spec's own level.
+    names.extend((has_stats(inject) && level >= spec.level).then(|| STATS.to_owned()));
     names
 }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::line::Line;
+use crate::details::Details;
 use crate::files::atomic::write_atomically;
 use crate::files::regular;
 use crate::spec::hit_name;
@@ -126,6 +127,11 @@ impl Folder {
         self.file("output.log")
     }
 
+    /// Returns the path of the file with the records.
+    pub fn records(&self) -> PathBuf {
+        self.file(RECORDS)
+    }
+
     /// Returns the path for the actual of a failing checkpoint.
     pub fn actual(&self, checkpoint: &str, hit: u64) -> PathBuf {
         self.file("actual").join(format!("{}.npy", hit_name(checkpoint, hit)))
@@ -134,6 +140,30 @@ impl Folder {
     /// Returns the path for a picture of a checkpoint. `kind` is `golden`, `actual` or `diff`, or several in braces.
     pub fn picture(&self, checkpoint: &str, hit: u64, kind: &str) -> PathBuf {
         self.file("images").join(format!("{}.{kind}.png", hit_name(checkpoint, hit)))
+    }
+
+    /// Writes the details of a red hit.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn write_details(&self, checkpoint: &str, hit: u64, details: &Details) -> Result<(), FolderError> {
+        Self::create(self.file(DETAILS))?;
+        self.write_json(&details_file(checkpoint, hit), details)
+    }
+
+    /// Reads the details of a red hit; `None` if the worker kept none.
+    ///
+    /// # Errors
+    /// When the file is damaged or cannot be read.
+    pub fn read_details(&self, checkpoint: &str, hit: u64) -> Result<Option<Details>, FolderError> {
+        // A damaged record can name anything.
+        if !is_plain(checkpoint) { Ok(None) } else { self.read_json(&details_file(checkpoint, hit)) }
+    }
+
+    /// Reads a picture of a checkpoint; `None` if it does not exist or has more than `limit` bytes.
+    pub fn read_picture(&self, checkpoint: &str, hit: u64, kind: &str, limit: u64) -> Option<Vec<u8>> {
+        let path = is_plain(checkpoint).then(|| self.picture(checkpoint, hit, kind))?;
+        regular::read(&path, limit).ok().filter(|bytes| !bytes.is_empty())
     }
 
     /// Waits until no other process works in this folder. The lock is held until the file is dropped.
@@ -199,19 +229,25 @@ impl Folder {
         serde_json::from_slice(&bytes).map(Some).map_err(|source| FolderError::Parse { path, source })
     }
 
+    /// Reads the file `name`, which has one JSON value per line; empty if it does not exist. An incomplete last line is
+    /// skipped.
+    ///
+    /// # Errors
+    /// When the file is damaged or cannot be read.
+    pub fn read_json_lines<T: DeserializeOwned>(&self, name: &str) -> Result<Vec<T>, FolderError> {
+        let path = self.file(name);
+        let lines = whole_lines(&path)?.lines().map(serde_json::from_str).collect::<Result<_, _>>();
+        lines.map_err(|source| FolderError::Parse { path, source })
+    }
+
     /// Returns the lines of `records.jsonl` so far. A killed worker can leave an incomplete last line, which is skipped.
     ///
     /// # Errors
     /// When the file is damaged or cannot be read.
     pub fn lines(&self) -> Result<Vec<Line>, FolderError> {
         let path = self.file(RECORDS);
-        let text = match regular::read_text(&path, regular::RECORDS) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(source) => return Err(FolderError::Read { path, source }),
-        };
-        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-        let lines: Vec<&str> = whole.lines().collect();
+        let text = whole_lines(&path)?;
+        let lines: Vec<&str> = text.lines().collect();
         let parse =
             |lines: &[&str]| lines.iter().map(|line| Line::parse(line)).collect::<Result<Vec<_>, _>>();
         // Parsing thousands of records takes as long as a small forward pass, so two threads share it.
@@ -230,13 +266,38 @@ impl Folder {
     }
 }
 
+/// Returns the complete lines of a file that grows line by line; empty if it does not exist. A killed process can leave an
+/// incomplete last line, which is left out.
+fn whole_lines(path: &Path) -> Result<String, FolderError> {
+    let mut text = match regular::read_text(path, regular::RECORDS) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
+        Err(source) => return Err(FolderError::Read { path: path.to_owned(), source }),
+    };
+    text.truncate(text.rfind('\n').unwrap_or(0));
+    Ok(text)
+}
+
 const RECORDS: &str = "records.jsonl";
+const DETAILS: &str = "details";
 /// The file with the end of the worker; it exists once the run is over.
 pub const EXIT: &str = "exit.json";
 /// The file with the expanded spec and its digest.
 pub const SPEC_FILE: &str = "spec.json";
 /// The file with the id of the process that started the run.
 pub const STARTED: &str = "started";
+
+/// The start of the line in the worker's output that a tap writes when the port reaches it; the name of the hit follows.
+pub const TAP_LINE: &str = "-- tap ";
+
+fn details_file(checkpoint: &str, hit: u64) -> String {
+    format!("{DETAILS}/{}.json", hit_name(checkpoint, hit))
+}
+
+/// Whether a name is one part of a path, so that a file with this name is inside its folder.
+fn is_plain(name: &str) -> bool {
+    !name.is_empty() && !name.contains(['/', '\\', '\0']) && !name.starts_with("..")
+}
 
 /// Opens `path` and waits until no other process holds its lock.
 ///

@@ -30,11 +30,23 @@ pub struct Job {
     pub until: Option<Vec<String>>,
     /// Which goldens are injected.
     pub inject: Inject,
+    /// Patterns of the taps whose tensors are described in `peeks.jsonl`.
+    #[serde(default)]
+    pub peek: Vec<String>,
     /// How often the port runs again to be timed.
     pub times: u32,
+    /// Whether the actuals of green checkpoints are kept, too.
+    #[serde(default)]
+    pub keep_all: bool,
+    /// The worker looks at shapes and dtypes only, in place of the usual run.
+    #[serde(default)]
+    pub shapes: bool,
     /// The worker makes mutations at the taps, one after another, in place of the usual run. It skips this many first.
     #[serde(default)]
     pub mutate: Option<usize>,
+    /// How many bytes of actuals and pictures the worker may write: what `PARITY_SIZE_LIMIT` leaves. `None` is any number.
+    #[serde(default)]
+    pub room: Option<u64>,
     /// The files that the parent has verified; the worker uses no others.
     #[serde(default)]
     pub verified: Verified,

@@ -5,13 +5,21 @@ mod folder;
 mod job;
 mod line;
 mod obstacle;
+mod peek;
+mod resources;
 mod snapshot;
 mod suite;
 
 pub use environment::{ENVIRONMENT, Environment};
-pub use folder::{EXIT, Exit, FORMAT, Folder, FolderError, LOCAL, SPEC_FILE, STARTED, Writer, lock};
+pub use folder::{
+    EXIT, Exit, FORMAT, Folder, FolderError, LOCAL, SPEC_FILE, STARTED, TAP_LINE, Writer, lock,
+};
 pub use job::{JOB, Job, Verified};
 pub use line::{Audit, Drew, End, Line};
 pub use obstacle::{FIXTURE, Obstacle, SPEC};
-pub use snapshot::Compared;
-pub use suite::{BrokenSpec, Plan, PlannedSpec, Selection, SuiteEnd, SuiteFolder, TrialLine, TrialStatus};
+pub use peek::{MOST_PEEKS, PEEKS, Peek};
+pub use resources::{Metric, RESOURCES, Resources, WarmPasses, WeightSize};
+pub use snapshot::{Compared, SNAPSHOT_TASK, STATS_FILE, SnapshotTask};
+pub use suite::{
+    BrokenSpec, Checkout, Plan, PlannedSpec, Selection, SuiteEnd, SuiteFolder, TrialLine, TrialStatus,
+};

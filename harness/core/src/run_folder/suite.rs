@@ -3,6 +3,7 @@
 //! A run can have several suites, one per test target. Under nextest a suite is many processes, one per trial: the first
 //! of them writes the plan, and each appends the result of its own trial.
 
+use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -10,7 +11,6 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::folder::{FORMAT, Folder, FolderError};
-use crate::files::regular;
 use crate::gate::Class;
 use crate::settings::Settings;
 use crate::spec::Inject;
@@ -34,6 +34,9 @@ pub struct Plan {
     pub started: String,
     /// The run folder as messages show it: relative to the project's root if it lies below.
     pub folder: PathBuf,
+    /// The commit that was checked out, if the project is in a git repository.
+    #[serde(default)]
+    pub checkout: Option<Checkout>,
     /// The settings of the suite.
     pub settings: Settings,
     /// Which trials were selected: one entry per process that ran this suite with another selection.
@@ -44,6 +47,23 @@ pub struct Plan {
     pub broken: Vec<BrokenSpec>,
     /// Why the suite runs no trial: a wrong setting, or a root that belongs to another checkout.
     pub refused: Option<String>,
+}
+
+/// The state of a git checkout.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Checkout {
+    /// The commit, as a full hash.
+    pub revision: String,
+    /// Whether tracked files differed from the commit.
+    pub dirty: bool,
+}
+
+/// Prints `revision 1a2b3c4d5e6f, with changes`.
+impl fmt::Display for Checkout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let short: String = self.revision.chars().take(12).collect();
+        write!(f, "revision {short}{}", if self.dirty { ", with changes" } else { "" })
+    }
 }
 
 /// The selected trials of a suite, by the rules of libtest.
@@ -148,6 +168,8 @@ pub enum TrialStatus {
     Passed,
     /// It was measured, and the spec declares it as not gated.
     NotGated,
+    /// It passed, and its snapshot waits to be accepted.
+    New,
     /// It failed.
     Failed,
 }
@@ -157,7 +179,7 @@ pub enum TrialStatus {
 pub struct SuiteEnd {
     /// When the suite ended, in UTC.
     pub ended: String,
-    /// How many trials passed, with those that are not gated.
+    /// How many trials passed, with those that are not gated and those with a new snapshot.
     pub passed: u64,
     /// How many trials failed.
     pub failed: u64,
@@ -174,6 +196,14 @@ pub struct SuiteEnd {
 pub struct SuiteFolder(Folder);
 
 impl SuiteFolder {
+    /// Creates the folder of the trial `parity::smoke`.
+    ///
+    /// # Errors
+    /// When the folder cannot be created.
+    pub fn smoke(&self) -> Result<Folder, FolderError> {
+        Folder::create(self.0.file("smoke"))
+    }
+
     /// Creates the folder of the suite `target` in the run folder `run`, if it does not exist.
     ///
     /// # Errors
@@ -205,6 +235,18 @@ impl SuiteFolder {
         }
         known.selections.push(selection.clone());
         self.0.write_json(PLAN, &known)
+    }
+
+    /// Changes the folder that messages show, after the run folder was renamed.
+    ///
+    /// # Errors
+    /// When the plan is damaged or cannot be written.
+    pub fn move_to(&self, folder: PathBuf) -> Result<(), FolderError> {
+        let _held = self.0.lock()?;
+        match self.read_plan()? {
+            Some(plan) => self.0.write_json(PLAN, &Plan { folder, ..plan }),
+            None => Ok(()),
+        }
     }
 
     /// Opens the file of outcomes for [`TrialLine::append`].
@@ -252,15 +294,7 @@ impl SuiteFolder {
     /// # Errors
     /// When the file is damaged.
     pub fn read_trials(&self) -> Result<Vec<TrialLine>, FolderError> {
-        let path = self.0.file(TRIALS);
-        let text = match regular::read_text(&path, regular::RECORDS) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(source) => return Err(FolderError::Read { path, source }),
-        };
-        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-        let lines = whole.lines().map(serde_json::from_str).collect::<Result<_, _>>();
-        lines.map_err(|source| FolderError::Parse { path, source })
+        self.0.read_json_lines(TRIALS)
     }
 }
 
@@ -296,6 +330,7 @@ mod tests {
             target: target.into(),
             started: "now".into(),
             folder: "target/parity/runs/a".into(),
+            checkout: None,
             settings: Settings::default(),
             selections: vec![Selection::default()],
             specs: Vec::new(),

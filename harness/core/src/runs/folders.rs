@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::marker::{self, Marker};
 use super::name::{Join, LATEST, RunName};
-use crate::files::regular;
+use super::process::Process;
+use crate::files::{regular, size};
 use crate::run_folder::{FolderError, lock};
 use crate::settings;
 use crate::text::program::program;
@@ -16,9 +17,9 @@ const KEPT: usize = 10;
 /// How many runs can share a name: `name`, `name-2`, and so on.
 const MOST: usize = 1000;
 /// The lock held while a run starts, so that two runs cannot start at once.
-const STARTING: &str = ".starting";
+pub(super) const STARTING: &str = ".starting";
 /// The lock in the run folder that every process of the run holds.
-const GOING: &str = ".going";
+pub(super) const GOING: &str = ".going";
 /// The file with the trials that the processes of a shared run were asked for, one per line.
 const ASKED: &str = ".asked";
 /// Prefixes of temporary names: folders that are being created or removed, and the new link. Readers ignore them.
@@ -69,7 +70,19 @@ impl Out {
         self.runs().join(key)
     }
 
-    fn runs(&self) -> PathBuf {
+    /// Returns the output folder at this path, whatever `PARITY_OUT` is.
+    #[cfg(test)]
+    pub(crate) fn at(path: &Path) -> Self {
+        Self(path.to_owned())
+    }
+
+    /// Returns the bytes that fixtures and runs take together, to be compared with the size limits.
+    pub fn taken(&self, fixture_root: &Path) -> u64 {
+        size::of_folder(fixture_root) + size::of_folder(&self.runs())
+    }
+
+    /// Returns the folder of all runs.
+    pub(super) fn runs(&self) -> PathBuf {
         self.0.join("runs")
     }
 
@@ -84,7 +97,7 @@ impl Out {
     pub fn start(&self, name: &RunName) -> Result<Going, FolderError> {
         let runs = self.runs();
         fs::create_dir_all(&runs).map_err(|source| FolderError::Write { path: runs.clone(), source })?;
-        let starting = lock(&runs.join(STARTING))?;
+        let starting = starting(&runs)?;
         if let Some(going) = joined(&runs, name)? {
             return Ok(going);
         }
@@ -100,13 +113,23 @@ impl Out {
             );
         }
         make_room(&runs, &folder, name.named);
-        // No other process creates a folder now, so an unfinished one was left by a killed process.
-        folders(&runs).filter(|path| is_aside(path, NEW)).for_each(|path| marker::remove(&path));
-        links(&runs).filter(|path| is_aside(path, LINK)).for_each(|path| _ = fs::remove_file(path));
+        remove_unfinished(&runs);
         drop(starting);
         sweep(&runs);
         Ok(going)
     }
+}
+
+/// Waits until no other process starts or removes a run. The lock is held until the file is dropped.
+pub(super) fn starting(runs: &Path) -> Result<File, FolderError> {
+    lock(&runs.join(STARTING))
+}
+
+/// Removes folders and links that killed processes left unfinished. No other process creates one, because the caller holds
+/// the lock of [`starting`].
+pub(super) fn remove_unfinished(runs: &Path) {
+    folders(runs).filter(|path| is_aside(path, NEW)).for_each(|path| marker::remove(&path));
+    links(runs).filter(|path| is_aside(path, LINK)).for_each(|path| _ = fs::remove_file(path));
 }
 
 /// The possible folders of a run, in order.
@@ -165,6 +188,9 @@ fn free(runs: &Path, name: &RunName) -> Result<(PathBuf, Option<String>), Folder
                 let by = by.unwrap_or_default();
                 why.get_or_insert(format!("a run called `{}` is still running{by}", name.key));
             }
+            Some(marker) if marker.kept => {
+                why.get_or_insert(format!("the run `{}` is kept", name.key));
+            }
             Some(_) => {
                 put_aside(runs, &folder)?;
                 return Ok((folder.clone(), why.map(note)));
@@ -180,8 +206,13 @@ fn is_owned_elsewhere(marker: &Marker, name: &RunName) -> bool {
     marker.owner != name.owner && marker.process.as_ref().is_some_and(|process| process.is_alive())
 }
 
+/// Whether the run goes on: a process holds it, or its owner is alive.
+pub(super) fn is_running(folder: &Path, marker: &Marker) -> bool {
+    is_held(folder) || marker.process.as_ref().is_some_and(Process::is_alive)
+}
+
 /// Whether any process holds the run.
-fn is_held(folder: &Path) -> bool {
+pub(super) fn is_held(folder: &Path) -> bool {
     regular::open(&folder.join(GOING)).is_ok_and(|file| file.try_lock().is_err())
 }
 
@@ -222,7 +253,7 @@ fn aside(runs: &Path, what: &str) -> PathBuf {
 }
 
 /// Renames a run folder in one step; [`sweep`] removes its files later.
-fn put_aside(runs: &Path, folder: &Path) -> Result<(), FolderError> {
+pub(super) fn put_aside(runs: &Path, folder: &Path) -> Result<(), FolderError> {
     fs::rename(folder, aside(runs, OLD))
         .map_err(|source| FolderError::Write { path: folder.to_owned(), source })
 }
@@ -231,7 +262,7 @@ fn put_aside(runs: &Path, folder: &Path) -> Result<(), FolderError> {
 ///
 /// Only a link to a folder beside it is replaced, because nothing is lost with such a link. Anything else called `latest`
 /// stays.
-fn point_latest(runs: &Path, folder: &Path) -> io::Result<()> {
+pub(super) fn point_latest(runs: &Path, folder: &Path) -> io::Result<()> {
     let latest = runs.join(LATEST);
     if let Ok(found) = latest.symlink_metadata() {
         let leads_elsewhere = || fs::read_link(&latest).is_ok_and(|to| to.components().count() != 1);
@@ -249,28 +280,27 @@ fn point_latest(runs: &Path, folder: &Path) -> io::Result<()> {
 /// Folders without our marker, runs with a chosen name, running runs and the run in `newest` stay.
 fn make_room(runs: &Path, newest: &Path, newest_is_named: bool) {
     let mut old: Vec<(Marker, PathBuf)> = folders(runs)
-        .filter(|path| path != newest && !is_aside(path, NEW) && !is_aside(path, OLD))
+        .filter(|path| path != newest && !is_put_aside(path))
         .filter_map(|path| Some((Marker::read(&path)?, path)))
         .filter(|(marker, _)| !marker.named)
         .collect();
     old.sort_by_key(|(marker, path)| (!marker.filtered, marker.started, path.clone()));
     let mut excess = (old.len() + usize::from(!newest_is_named)).saturating_sub(KEPT);
     for (marker, path) in old {
-        let is_running = is_held(&path) || marker.process.is_some_and(|process| process.is_alive());
-        if excess > 0 && !is_running && put_aside(runs, &path).is_ok() {
+        if excess > 0 && !is_running(&path, &marker) && put_aside(runs, &path).is_ok() {
             excess -= 1;
         }
     }
 }
 
 /// Removes the runs that were put aside, also those that a killed process could not remove.
-fn sweep(runs: &Path) {
+pub(super) fn sweep(runs: &Path) {
     for path in folders(runs).filter(|path| is_aside(path, OLD)) {
         marker::remove(&path);
     }
 }
 
-fn folders(runs: &Path) -> impl Iterator<Item = PathBuf> {
+pub(super) fn folders(runs: &Path) -> impl Iterator<Item = PathBuf> {
     entries(runs, |kind| kind.is_dir())
 }
 
@@ -281,6 +311,11 @@ fn links(runs: &Path) -> impl Iterator<Item = PathBuf> {
 fn entries(runs: &Path, is_meant: fn(&fs::FileType) -> bool) -> impl Iterator<Item = PathBuf> {
     let entries = fs::read_dir(runs).into_iter().flatten().filter_map(Result::ok);
     entries.filter(move |entry| entry.file_type().is_ok_and(|kind| is_meant(&kind))).map(|entry| entry.path())
+}
+
+/// Whether a folder is being created or removed, or was when its process was killed.
+pub(super) fn is_put_aside(path: &Path) -> bool {
+    is_aside(path, NEW) || is_aside(path, OLD)
 }
 
 fn is_aside(path: &Path, what: &str) -> bool {

@@ -25,8 +25,14 @@ pub(super) struct Marker {
     pub(super) owner: String,
     /// The process of the owner. The run lasts while this process runs.
     pub(super) process: Option<Process>,
+    /// The id of the process that created the folder. Early versions did not record it.
+    #[serde(default)]
+    pub(super) pid: Option<u32>,
     /// Whether a person chose the name. Such a run is never removed for a newer one.
     pub(super) named: bool,
+    /// Whether a person pinned the run. A new run with the same name does not replace it.
+    #[serde(default)]
+    pub(super) kept: bool,
     /// Whether only some trials were selected.
     pub(super) filtered: bool,
     /// The start of the run, in nanoseconds since 1970.
@@ -40,7 +46,9 @@ impl Marker {
             what: WHAT.to_owned(),
             owner: owner.to_owned(),
             process: None,
+            pid: Some(std::process::id()),
             named: false,
+            kept: false,
             filtered: false,
             started: u64::try_from(now.as_nanos()).unwrap_or(u64::MAX),
         }

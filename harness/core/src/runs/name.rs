@@ -148,7 +148,7 @@ fn short(text: &str) -> &str {
 }
 
 /// A key as one file name. Characters that could make it a path or an option are replaced.
-fn plain(text: &str) -> String {
+pub(super) fn plain(text: &str) -> String {
     let kept = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
     let name: String = text.chars().map(kept).take(150).collect();
     let taken = name.starts_with(['.', '-']) || name == LATEST;

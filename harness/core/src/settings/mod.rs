@@ -30,17 +30,34 @@ pub enum Require {
     All,
 }
 
+/// `PARITY_KEEP`: the actuals that a run folder keeps.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Keep {
+    /// Those of failing hits.
+    #[default]
+    Failing,
+    /// All of them.
+    All,
+}
+
 /// The settings of one process. A run folder keeps the settings of its run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
     /// `PARITY_REQUIRE`.
     pub require: Require,
-    /// `PARITY_LEVEL`: the lowest level at which specs are checked.
+    /// `PARITY_LEVEL`: the level at which every spec is checked.
     pub level: Option<u8>,
     /// `PARITY_LOCALISE` and `PARITY_INJECT`: the goldens to inject, named `checkpoint` or `spec::checkpoint`.
     pub inject: Inject,
+    /// `PARITY_PEEK`: patterns of the taps whose tensors are described.
+    #[serde(default)]
+    pub peek: Vec<String>,
     /// `PARITY_TIMES`: how often a port runs again to be timed.
     pub times: u32,
+    /// `PARITY_KEEP`: the actuals that are kept.
+    #[serde(default)]
+    pub keep: Keep,
     /// `PARITY_FIXTURES`: the fixture root, relative to the project's root.
     pub fixtures: Option<String>,
     /// `PARITY_OUT`: the output folder, relative to the project's root.
@@ -111,6 +128,9 @@ impl Settings {
         if let Inject::Also(names) = &settings.inject {
             check_names(names, &specs())?;
         }
+        if let Some(level) = settings.level.filter(|_| in_ci(|name| std::env::var(name).ok())) {
+            check_level(level, &specs())?;
+        }
         Ok(settings)
     }
 
@@ -122,10 +142,11 @@ impl Settings {
         Self::parse(|name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()))
     }
 
-    /// Returns the level at which a spec is checked: the higher of the setting and the spec's own level. A lower level
-    /// would skip declared checkpoints.
+    /// Returns the level at which a spec is checked: the setting, or else the spec's own level.
+    ///
+    /// A level below the spec's own leaves declared checkpoints out. Every summary says so, and CI refuses it.
     pub fn level_of(&self, spec: &Spec) -> u8 {
-        self.level.unwrap_or(0).max(spec.level)
+        self.level.unwrap_or(spec.level)
     }
 
     /// Returns which goldens are injected into this spec.
@@ -166,6 +187,21 @@ fn check_names(names: &[String], specs: &[Spec]) -> Result<(), SettingError> {
         }
     }
     Ok(())
+}
+
+/// Checks that the level leaves out no checkpoint that a spec checks by its own level.
+fn check_level(level: u8, specs: &[Spec]) -> Result<(), SettingError> {
+    match specs.iter().max_by_key(|spec| spec.level).filter(|spec| level < spec.level) {
+        Some(spec) => Err(SettingError::Value {
+            variable: "PARITY_LEVEL",
+            found: level.to_string(),
+            allowed: format!(
+                "at least {} in CI: a lower level leaves out checkpoints of `{}`",
+                spec.level, spec.id
+            ),
+        }),
+        None => Ok(()),
+    }
 }
 
 fn inject_into(spec: &Spec, settings: &Inject) -> Inject {
@@ -236,6 +272,30 @@ mod tests {
             Err(&format!("PARITY_LOCALISE is `1`, {refused}")),
         );
         check(&[("PARITY_INJECT", "x"), ("CI", "1")], Err(&format!("PARITY_INJECT is `x`, {refused}")));
+    }
+
+    #[test]
+    fn patterns_of_taps_are_a_list() {
+        let peek = vec!["blocks.*.q".to_owned(), "out".to_owned()];
+        check(&[("PARITY_PEEK", "blocks.*.q, out")], Ok(Settings { peek, ..plain() }));
+    }
+
+    #[test]
+    fn a_level_that_leaves_checkpoints_out_is_refused_in_ci() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join("a")).unwrap();
+        let text = "version: 1\nport: p\nlevel: 2\ncheckpoints: [{name: x, shape: [1]}, {name: y, shape: [1], level: 2}]\n";
+        std::fs::write(root.path().join("a/b.yaml"), text).unwrap();
+        let specs = crate::spec::Specs::load(root.path()).specs;
+        assert_eq!(specs.len(), 1);
+        assert_eq!((check_level(2, &specs), check_level(3, &specs)), (Ok(()), Ok(())));
+        assert_eq!(
+            check_level(1, &specs).unwrap_err().to_string(),
+            "PARITY_LEVEL is `1`, expected at least 2 in CI: a lower level leaves out checkpoints of `a/b`"
+        );
+        for (level, expected) in [(None, 2), (Some(0), 0), (Some(5), 5)] {
+            assert_eq!(Settings { level, ..plain() }.level_of(&specs[0]), expected);
+        }
     }
 
     #[test]

@@ -6,6 +6,9 @@ use super::SETTINGS;
 use crate::spec::{Requirement, Spec};
 use crate::text::suggest::did_you_mean;
 
+/// The beginning of all names.
+const PREFIX: &str = "PARITY_";
+
 /// Names the file of a request.
 pub const ASKED: &str = "PARITY_ASKED";
 /// The owner of a run, which a command sets for the suites that it starts.
@@ -14,14 +17,18 @@ pub const INVOCATION: &str = "PARITY_INVOCATION";
 pub const WORKER: &str = "PARITY_WORKER";
 /// Turns the test binary into a comparison of one snapshot; holds the run folder.
 pub const SNAPSHOT: &str = "PARITY_SNAPSHOT";
+/// Turns the test binary into a check that MLX computes; holds the folder for its result.
+pub const SMOKE: &str = "PARITY_SMOKE";
 /// The spec root of a fault bench, set for its suite.
 pub const BENCH_SPECS: &str = "PARITY_BENCH_SPECS";
 /// Turns the test binary into a run of mutations; holds the id of the spec.
 pub const MUTATE: &str = "PARITY_MUTATE";
+/// Turns the test binary into a pass over shapes; holds the id of the spec.
+pub const SHAPES: &str = "PARITY_SHAPES";
 
 /// Variables that request a task from a suite instead of its tests. A leftover one in a shell would replace the tests, so
 /// a suite accepts them only from a running process (see [`request`](fn@crate::runs::request)).
-pub const REQUESTS: &[&str] = &[WORKER, SNAPSHOT, BENCH_SPECS, MUTATE];
+pub const REQUESTS: &[&str] = &[WORKER, SNAPSHOT, SMOKE, BENCH_SPECS, MUTATE, SHAPES];
 
 /// Variables that one of our processes sets for another. They change no verdict.
 pub const INTERNAL: &[&str] = &[
@@ -51,7 +58,11 @@ pub fn is_required(name: &str, specs: &[Spec]) -> bool {
 
 /// Returns a suggestion of similar settings for an unknown name, as the end of a message.
 pub fn near_settings(name: &str) -> String {
-    did_you_mean(name, SETTINGS.iter().map(|setting| setting.name))
+    // The common beginning would make short names alike.
+    let short = |name: &'static str| name.strip_prefix(PREFIX).unwrap_or(name);
+    let own = name.strip_prefix(PREFIX).unwrap_or(name);
+    let is_near = |other: &&'static str| *other != name && !did_you_mean(own, [short(other)]).is_empty();
+    did_you_mean(name, SETTINGS.iter().map(|setting| setting.name).filter(is_near))
 }
 
 fn is_known(name: &str) -> bool {

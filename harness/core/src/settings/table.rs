@@ -1,6 +1,6 @@
 //! The table of all settings: name, valid values, default and effect.
 //!
-//! The parser, `doctor`, the help of the commands and the table in the README use it.
+//! The parser, `doctor`, the help of the commands and the table in `docs/src/settings.md` use it.
 
 use std::fmt;
 
@@ -52,7 +52,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "PARITY_LEVEL",
         example: "PARITY_LEVEL=2",
         default: "the spec's own level",
-        help: "checks inner checkpoints too, up to this level, in every spec with a lower level of its own",
+        help: "checks the checkpoints up to this level in every spec: more or fewer than the spec's own level; fewer is refused in CI",
         values: Values::Number {
             most: 255,
             store: |settings, level| settings.level = u8::try_from(level).ok(),
@@ -77,10 +77,17 @@ pub const SETTINGS: &[Setting] = &[
         }),
     },
     Setting {
+        name: "PARITY_PEEK",
+        example: "PARITY_PEEK='blocks.*.q'",
+        default: "no tap",
+        help: "prints shape, dtype, min, max, mean, std and first values of the taps with these names, declared or not",
+        values: Values::Names(|settings, patterns| settings.peek = patterns),
+    },
+    Setting {
         name: "PARITY_TIMES",
         example: "PARITY_TIMES=10",
         default: "0",
-        help: "runs each port this many more times and shows the median time of each stage",
+        help: "runs each port this many more times and shows the median time of each stage, then as often without checks",
         values: Values::Number { most: 1000, store: |settings, times| settings.times = times },
     },
     Setting {
@@ -92,6 +99,13 @@ pub const SETTINGS: &[Setting] = &[
             ("declared", |_| ()),
             ("all", |settings| settings.require = super::Require::All),
         ]),
+    },
+    Setting {
+        name: "PARITY_KEEP",
+        example: "PARITY_KEEP=all",
+        default: "failing",
+        help: "`all` keeps the actuals of green checkpoints in the run folder too, for `show`",
+        values: Values::Words(&[("failing", |_| ()), ("all", |settings| settings.keep = super::Keep::All)]),
     },
     Setting {
         name: "PARITY_FIXTURES",
@@ -125,14 +139,14 @@ pub const SETTINGS: &[Setting] = &[
         name: "PARITY_SIZE_WARN",
         example: "PARITY_SIZE_WARN=20GB",
         default: "1 GB",
-        help: "sets the size of fixtures and runs above which `regenerate-fixtures` warns",
+        help: "sets the size of fixtures and runs above which commands and runs warn",
         values: Values::Size(|settings, bytes| settings.sizes.warn = bytes),
     },
     Setting {
         name: "PARITY_SIZE_LIMIT",
         example: "PARITY_SIZE_LIMIT=20GB",
         default: "10 GB",
-        help: "sets the size of fixtures and runs above which `regenerate-fixtures` stops",
+        help: "sets the size of fixtures and runs above which `regenerate-fixtures` stops, and runs keep no actuals",
         values: Values::Size(|settings, bytes| settings.sizes.stop = bytes),
     },
 ];
@@ -184,14 +198,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_readme_has_this_table() {
-        let readme = include_str!("../../../../README.md");
-        let rows: Vec<&str> = readme.lines().filter(|line| line.starts_with("| `PARITY_")).collect();
+    fn the_guide_has_this_table() {
+        let page = include_str!("../../../../docs/src/settings.md");
+        let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| `PARITY_")).collect();
         let expected: Vec<String> = SETTINGS
             .iter()
             .map(|setting| format!("| `{}` | {} | {} |", setting.example, setting.default, setting.help))
             .collect();
-        assert_eq!(rows, expected, "paste these rows into README.md:\n{}", expected.join("\n"));
+        assert_eq!(rows, expected, "paste these rows into docs/src/settings.md:\n{}", expected.join("\n"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::decode::{At, Decode, Maybe, Reader};
 use super::expand::{Expanded, expand};
 use super::file::{QuantizedFile, ReferenceFile, SpecFile, WeightsFile};
 use super::keywords::Device;
-use super::model::{Packing, Reference, Spec, Weights};
+use super::model::{MemoryGate, Packing, Reference, Spec, Weights};
 use super::policy::Policies;
 use super::problem::{Problem, SourceSpan, SpecError, quoted};
 use super::rules::{level, name_fault, version};
@@ -94,6 +94,10 @@ fn check_spec(
         weights: file.weights.get().map(|at| weights(&at.value, &at.place, reader)),
         device: file.device.value().copied().unwrap_or(Device::Default),
         timeout: file.timeout.value().map_or(bounds::DEFAULT_TIMEOUT, |timeout| timeout.0),
+        memory: file
+            .memory
+            .value()
+            .and_then(|memory| Some(MemoryGate { peak_bytes: memory.peak.value()?.0 })),
         requires: file
             .requires
             .value()

@@ -12,7 +12,7 @@ use super::rules::name_fault;
 use crate::text::suggest::did_you_mean;
 
 /// The trials that every spec has; no checkpoint may have such a name.
-pub const RESERVED: [&str; 4] = ["spec", "fixture", "weights", "stats"];
+pub const RESERVED: [&str; 5] = ["spec", "fixture", "weights", "stats", "memory"];
 
 /// All checkpoints of a spec.
 pub(super) struct Expanded {

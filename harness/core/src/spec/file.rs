@@ -3,7 +3,7 @@
 use super::decode::{At, mapping};
 use super::keywords::{Device, NanRule, Stage};
 use super::requirement::Requirement;
-use super::values::{DimFile, Loop, Params, Range, Rename, Timeout};
+use super::values::{Bytes, DimFile, Loop, Params, Range, Rename, Timeout};
 use crate::tensor::Dtype;
 
 mapping! {
@@ -29,6 +29,8 @@ mapping! {
         device: Device,
         /// How long a run of the port may take, e.g. `90s`, `5m`, `2h`; 10 minutes by default, 24 hours at most.
         timeout: Timeout,
+        /// Limits on the port's memory, each with a trial of its own.
+        memory: MemoryFile,
         /// Conditions for the spec to run; if one is not met, its trials are ignored with the reason.
         requires: Vec<At<Requirement>>,
         /// Checkpoints that are injected in every run; the name of a loop stands for all of its checkpoints.
@@ -39,6 +41,14 @@ mapping! {
         /// The checkpoints, in execution order.
         #[schemars(length(min = 1))]
         checkpoints: Vec<At<CheckpointFile>>,
+    }
+}
+
+mapping! {
+    /// Limits on the memory that MLX has in use while the port runs.
+    struct MemoryFile ("`memory`", required: [peak]) {
+        /// The most memory at any time, e.g. `512MiB` or `2GB`.
+        peak: Bytes,
     }
 }
 

@@ -40,7 +40,7 @@ pub use expand::RESERVED;
 pub use inject::Inject;
 pub use keywords::{Device, Stage};
 pub use load::Specs;
-pub use model::{Packing, Reference, Spec, Weights};
+pub use model::{MemoryGate, Packing, Reference, Spec, Weights};
 pub use policy::{POLICIES, Policies, PoliciesState, Policy};
 pub use problem::{Problem, SourceSpan, SpecError};
 pub use requirement::{Host, Requirement};

@@ -39,6 +39,9 @@ pub struct Spec {
     /// How long a run of the port may take.
     #[serde(rename = "timeout_seconds", with = "seconds")]
     pub timeout: Duration,
+    /// Limits on the port's memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemoryGate>,
     /// Conditions under which the spec runs.
     pub requires: Vec<Requirement>,
     /// Checkpoints that are injected in every run.
@@ -47,6 +50,13 @@ pub struct Spec {
     pub level: u8,
     /// In execution order, and by name; never empty.
     pub checkpoints: Checkpoints,
+}
+
+/// Limits on the memory that MLX has in use while the port runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryGate {
+    /// The most bytes at any time.
+    pub peak_bytes: u64,
 }
 
 /// The code that was ported and the script that exports its goldens.

@@ -11,6 +11,7 @@ use super::checkpoints::Dim;
 use super::decode::{At, Decode, Reader, entries};
 use super::problem::quoted;
 use super::yaml::{Node, YamlValue};
+use crate::files::size;
 
 /// A time limit: `90s`, `5m`, `2h`.
 ///
@@ -54,6 +55,45 @@ impl JsonSchema for Timeout {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "type": "string", "pattern": "^[0-9]+[smh]$" })
+    }
+}
+
+/// A number of bytes, written with a unit: `512MiB`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bytes(pub(super) u64);
+
+impl Decode for Bytes {
+    fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<Self> {
+        const WANTED: &str = "a size with a unit, such as `512MiB` or `2GB`";
+        const UNITS: [&str; 8] = ["kB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB"];
+        let read = |text: &str| {
+            let end = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+            let unit = text[end..].strip_prefix(' ').unwrap_or(&text[end..]);
+            let is_number = text.starts_with(|c: char| c.is_ascii_digit()) && !text[..end].ends_with('.');
+            if !is_number || !UNITS.contains(&unit) {
+                return None;
+            }
+            size::parse(text).filter(|bytes| *bytes > 0)
+        };
+        let found = if let YamlValue::Text(text) = &node.value { read(text) } else { None };
+        if found.is_none() {
+            reader.wanted(node, WANTED);
+        }
+        found.map(Self)
+    }
+}
+
+impl JsonSchema for Bytes {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Bytes".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "pattern": "^[0-9]+([.][0-9]+)? ?(kB|MB|GB|TB|KiB|MiB|GiB|TiB)$" })
     }
 }
 

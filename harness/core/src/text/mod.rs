@@ -1,8 +1,9 @@
-//! Text for people: safe printing, error chains, the name of the program, suggestions for misspelt names.
+//! Text for people: safe printing, error chains, the name of the program, suggestions for misspelt names, patterns.
 
 #[macro_use]
 pub mod printable;
 mod error_chain;
+pub mod glob;
 pub mod program;
 pub mod suggest;
 

@@ -8,6 +8,7 @@ mod diagnose;
 mod golden;
 mod module_graph;
 mod replay;
+mod report;
 mod spec;
 mod tensor;
 

@@ -73,7 +73,7 @@ fn keys_of_a_spec() {
     check_key(
         "abuot: x",
         &["5:1: unknown key `abuot` in a spec, did you mean `about`? expected one of `version`, \
-               `port`, `about`, `reference`, `fixtures`, `inputs`, `weights`, `device`, `timeout`, `requires`, \
+               `port`, `about`, `reference`, `fixtures`, `inputs`, `weights`, `device`, `timeout`, `memory`, `requires`, \
                `inject`, `level`, `checkpoints`"],
     );
     check_key(
@@ -226,9 +226,9 @@ fn every_problem_of_a_file_is_reported_in_order() {
             "1:1: key `port` is missing in a spec",
             "1:10: found version 3: expected 1",
             "2:1: unknown key `prot` in a spec, did you mean `port`? expected one of `version`, `port`, `about`, \
-             `reference`, `fixtures`, `inputs`, `weights`, `device`, `timeout`, `requires`, `inject`, `level`, \
+             `reference`, `fixtures`, `inputs`, `weights`, `device`, `timeout`, `memory`, `requires`, `inject`, `level`, \
              `checkpoints`",
-            "4:10: checkpoint name `spec` is reserved: every spec has trials called `spec`, `fixture`, `weights`, `stats`",
+            "4:10: checkpoint name `spec` is reserved: every spec has trials called `spec`, `fixture`, `weights`, `stats`, `memory`",
             "5:20: unknown dtype `floot32`, did you mean `float32`? expected one of `bool`, `uint8`, `uint16`, \
              `uint32`, `uint64`, `int8`, `int16`, `int32`, `int64`, `float16`, `bfloat16`, `float32`, `float64`, \
              `complex64`",

@@ -1,0 +1,39 @@
+//! A run in the order in which people look for a mistake when the picture is wrong: from the pixels back to the text.
+
+use super::run::{Fate, RunResults, SpecResult};
+use crate::spec::Stage;
+
+impl RunResults {
+    /// Puts specs in the order from the end of a pipeline to its start: images, autoencoders, schedulers, transformers, parts
+    /// of them, text encoders, then specs without any stage. Specs of the same kind are sorted by id, last first.
+    pub fn backwards(&mut self) {
+        self.specs.sort_by_key(|spec| std::cmp::Reverse((position(spec), spec.id.clone())));
+    }
+}
+
+/// The position of a spec in a pipeline: that of its last part. Stages such as `norm` occur in every part, so they count
+/// only where a spec has no other.
+fn position(spec: &SpecResult) -> u8 {
+    let Fate::Ran(account) = &spec.fate else { return 0 };
+    let stages = || account.spec.checkpoints.iter().filter_map(|checkpoint| checkpoint.stage);
+    stages().filter_map(place).max().unwrap_or(if stages().next().is_some() { 3 } else { 1 })
+}
+
+fn place(stage: Stage) -> Option<u8> {
+    match stage {
+        Stage::TextEncoder => Some(2),
+        Stage::Transformer => Some(4),
+        Stage::Scheduler => Some(5),
+        Stage::Vae => Some(6),
+        Stage::Image => Some(7),
+        Stage::Embedding
+        | Stage::Norm
+        | Stage::Rope
+        | Stage::Attention
+        | Stage::Mlp
+        | Stage::Linear
+        | Stage::Conv
+        | Stage::Modulation
+        | Stage::Residual => None,
+    }
+}
