@@ -1,5 +1,6 @@
 //! One spec of a suite, which runs at most once for all its trials.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -13,11 +14,11 @@ use mlx_parity_core::gate::Class;
 use mlx_parity_core::golden::{ChecksumMemory, FixtureSet, Trust};
 use mlx_parity_core::preflight::look_at_fixtures;
 use mlx_parity_core::results::{Account, RunData, SpecFile, TrialResult, account, stats_text};
-use mlx_parity_core::run_folder::Compared;
 use mlx_parity_core::run_folder::{
-    EXIT, Exit, Folder, FolderError, JOB, Job, Obstacle, SPEC_FILE, STARTED, Verified,
+    Compared, EXIT, Exit, Folder, FolderError, JOB, Job, Obstacle, SPEC_FILE, STARTED, SnapshotTask, Verified,
 };
 use mlx_parity_core::runs::attempt;
+use mlx_parity_core::settings::Keep;
 use mlx_parity_core::spec::Inject;
 use mlx_parity_core::spec::Spec;
 use mlx_parity_core::text::error_chain;
@@ -41,6 +42,8 @@ pub(super) struct Case {
     pub(super) unusable: Option<String>,
     /// The selected checkpoints; unset if the port must run to its end.
     wanted: OnceLock<Vec<String>>,
+    /// The selected trials; unset if all are.
+    selected: OnceLock<BTreeSet<String>>,
     /// Whether the trial `stats` is selected.
     wants_stats: AtomicBool,
     account: OnceLock<Result<Arc<Account>, String>>,
@@ -54,13 +57,27 @@ impl Case {
         inject: Inject,
         unusable: Option<String>,
     ) -> Self {
-        let (wanted, wants_stats, account) = (OnceLock::new(), AtomicBool::new(false), OnceLock::new());
-        Self { context, spec, level, inject, unusable, wanted, wants_stats, account }
+        Self {
+            context,
+            spec,
+            level,
+            inject,
+            unusable,
+            wanted: OnceLock::new(),
+            selected: OnceLock::new(),
+            wants_stats: AtomicBool::new(false),
+            account: OnceLock::new(),
+        }
     }
 
     /// Compares the port's statistics with the snapshot after the run.
     pub(super) fn want_stats(&self) {
         self.wants_stats.store(true, Ordering::Relaxed);
+    }
+
+    /// Sets the trials that are shown and counted.
+    pub(super) fn select(&self, trials: BTreeSet<String>) {
+        let _ = self.selected.set(trials);
     }
 
     /// Allows the worker to stop the port once it has reached these checkpoints.
@@ -82,8 +99,13 @@ impl Case {
             let data = data.shown_at(self.context.shown(run).join(&self.spec.id));
             let mut account = account(&self.spec, data);
             if self.wants_stats.load(Ordering::Relaxed) {
-                let compared = self.compare_stats(&account.data);
+                let compared = self.compare_stats(&account);
                 account.set_stats(&compared);
+            }
+            // Other processes of a nextest run show and count the other trials.
+            if let Some(selected) = self.selected.get().filter(|_| !self.context.is_shared()) {
+                let prefix = format!("{}::", self.spec.id);
+                account.select(|full| full.strip_prefix(&prefix).is_some_and(|name| selected.contains(name)));
             }
             Ok(Arc::new(account))
         });
@@ -100,13 +122,20 @@ impl Case {
     }
 
     /// Compares the statistics of the whole run with the accepted snapshot.
-    fn compare_stats(&self, data: &RunData) -> Compared {
+    fn compare_stats(&self, account: &Account) -> Compared {
         let Context { root, snapshots, .. } = &*self.context;
-        let folder = data.folder();
-        match stats_text(&self.spec, data) {
-            Ok(text) => snapshot::compare(folder, root, snapshots, &self.spec.id, &text),
-            Err(why) => snapshot::cannot_compare(folder, &why),
-        }
+        let folder = account.data.folder();
+        let text = match stats_text(&self.spec, &account.data) {
+            Ok(text) => text,
+            Err(why) => return snapshot::cannot_compare(folder, &why),
+        };
+        let task = SnapshotTask {
+            name: self.spec.id.clone(),
+            text,
+            snapshots: snapshots.clone(),
+            is_red: account.is_wrong(),
+        };
+        snapshot::compare(folder, root, &task)
     }
 
     /// Runs the spec, or waits for the process that runs it, and reads the run folder.
@@ -132,10 +161,19 @@ impl Case {
                 fixture_root: self.context.fixture_root.clone(),
                 folder: folder.clone(),
                 level: self.level,
-                until: self.wanted.get().cloned().filter(|_| !self.context.is_shared()),
+                // A tap that a person wants to look at may come after the last selected checkpoint.
+                until: self
+                    .wanted
+                    .get()
+                    .cloned()
+                    .filter(|_| !self.context.is_shared() && self.context.settings.peek.is_empty()),
                 inject: self.inject.clone(),
+                peek: self.context.settings.peek.clone(),
                 times: self.context.settings.times,
+                keep_all: self.context.settings.keep == Keep::All,
+                shapes: false,
                 mutate: None,
+                room: None,
                 verified: Verified::of(&self.spec, None),
             };
             // An earlier attempt, or an earlier run with the same name, may have left files.
@@ -160,6 +198,7 @@ impl Case {
         }
         // The worker reads the files again, and must find the contents that were verified here.
         job.verified = Verified::of(&self.spec, fixtures.as_ref());
+        job.room = Some(self.context.room());
         job.folder.write_json(JOB, &job)?;
         Ok(launch(&job, self.spec.timeout, &self.context.out.device()))
     }

@@ -7,11 +7,13 @@ use libtest_mimic::{Arguments, Conclusion, FormatSetting};
 
 use super::context::now;
 use super::trials::SuiteTrials;
-use mlx_parity_core::report::{ladders, write_reports};
+use mlx_parity_core::report::{Detail, not_kept, run_text, write_reports};
 use mlx_parity_core::results::{ExpectedSpecs, Fate, RunResults, SuiteData};
 use mlx_parity_core::run_folder::{SuiteEnd, TrialLine, TrialStatus};
+use mlx_parity_core::spec::list::counted;
 use mlx_parity_core::text::error_chain;
 use mlx_parity_core::text::printable::{clean, clean_lines};
+use mlx_parity_core::text::program::program;
 
 /// Writes and prints the reports, and returns libtest's exit code. Returns 101 if the suite and libtest count different
 /// numbers of trials, or if a setting is wrong and no trial was selected.
@@ -21,6 +23,7 @@ pub(super) fn conclude(suite: &SuiteTrials, arguments: &Arguments, conclusion: &
     let counts = Counts {
         passed: count(TrialStatus::Passed),
         not_gated: count(TrialStatus::NotGated),
+        new: count(TrialStatus::New),
         failed: count(TrialStatus::Failed),
         ignored: size(conclusion.num_ignored),
         declared: suite.declared.saturating_sub(size(conclusion.num_filtered_out)),
@@ -46,12 +49,18 @@ pub(super) fn conclude(suite: &SuiteTrials, arguments: &Arguments, conclusion: &
             eprintln!("{}", error_chain(&error));
         }
         if !quiet {
-            print_ladders(&run);
+            print_specs(&run);
+            print_next(suite, &counts);
         }
     }
     if !quiet {
-        let injected = if run.summary().injected { ", INJECTED" } else { "" };
-        println!("parity: {}{injected}", counts.line());
+        let summary = run.summary();
+        let injected = if summary.injected { ", INJECTED" } else { "" };
+        let left_out = match summary.left_out {
+            0 => String::new(),
+            count => format!(", {} left out by PARITY_LEVEL", counted(count, "checkpoint")),
+        };
+        println!("parity: {}{left_out}{}{injected}", counts.line(), not_kept(&summary));
     }
     let ran = conclusion.num_passed + conclusion.num_failed > 0;
     if let Some(problem) = suite.context.refused.as_ref().filter(|_| !ran) {
@@ -80,6 +89,8 @@ fn size(count: u64) -> usize {
 struct Counts {
     passed: usize,
     not_gated: usize,
+    /// Trials that passed, and whose snapshot does not exist yet.
+    new: usize,
     failed: usize,
     ignored: usize,
     declared: usize,
@@ -87,15 +98,20 @@ struct Counts {
 
 impl Counts {
     fn line(&self) -> String {
-        let Self { passed, not_gated, failed, ignored, declared } = self;
+        let Self { passed, not_gated, new, failed, ignored, declared } = self;
+        let new = match new {
+            0 => String::new(),
+            1 => " + 1 new snapshot".to_owned(),
+            count => format!(" + {count} new snapshots"),
+        };
         format!(
-            "{declared} declared = {passed} passed + {failed} failed + {ignored} ignored + {not_gated} not gated"
+            "{declared} declared = {passed} passed + {failed} failed + {ignored} ignored + {not_gated} not gated{new}"
         )
     }
 
     /// Returns an error message if these counts differ from libtest's. Each trial counts itself, so a lost trial shows.
     fn problem(&self, conclusion: &Conclusion) -> Option<String> {
-        let ours = (self.passed + self.not_gated, self.failed);
+        let ours = (self.passed + self.not_gated + self.new, self.failed);
         let libtest = (size(conclusion.num_passed), size(conclusion.num_failed));
         let adds_up = ours == libtest && self.declared == ours.0 + ours.1 + self.ignored;
         (!adds_up).then(|| {
@@ -121,7 +137,21 @@ fn results(suite: &SuiteTrials, lines: Vec<TrialLine>, end: SuiteEnd) -> RunResu
     })
 }
 
-fn print_ladders(run: &RunResults) {
+/// Prints the run folder, and what to run next.
+fn print_next(suite: &SuiteTrials, counts: &Counts) {
+    let program = program();
+    if let Some(Ok(folder)) = suite.context.reported_folder() {
+        println!("parity: everything that was measured: {}", suite.context.shown(folder).display());
+    }
+    if counts.failed > 0 {
+        println!("parity: next: `{program} diagnose`, then `{program} report`");
+    }
+    if counts.new > 0 {
+        println!("parity: {}; next: `{program} accept`", counted(counts.new, "new snapshot"));
+    }
+}
+
+fn print_specs(run: &RunResults) {
     for spec in &run.specs {
         if let Fate::Ignored(reason) = &spec.fate {
             println!("{} is ignored: it {reason}", spec.id);
@@ -129,7 +159,7 @@ fn print_ladders(run: &RunResults) {
     }
     // libtest has already printed the failures of trials without a spec.
     let specs = RunResults { others: Vec::new(), ..run.clone() };
-    print!("{}", ladders(&specs, true, true));
+    print!("{}", run_text(&specs, Detail::Red, true));
     if run.is_stopped() {
         println!("stopped after the selected checkpoints; their later hits were not counted");
     }

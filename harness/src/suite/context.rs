@@ -2,18 +2,21 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock, PoisonError};
 
+use mlx_parity_core::files::size;
 use mlx_parity_core::results::trial_names;
 use mlx_parity_core::run_folder::{
-    BrokenSpec, FORMAT, Plan, PlannedSpec, SPEC, Selection, SuiteEnd, SuiteFolder, TrialLine,
+    BrokenSpec, Checkout, FORMAT, Plan, PlannedSpec, SPEC, Selection, SuiteEnd, SuiteFolder, TrialLine,
 };
 use mlx_parity_core::runs::{Going, Out, RunName};
 use mlx_parity_core::settings::Settings;
 use mlx_parity_core::spec::{Host, Spec, SpecError, Specs};
 use mlx_parity_core::text::error_chain;
+use mlx_parity_core::text::program::program;
 
 use super::Suite;
+use super::checkout::checkout;
 use super::loaded_specs::unusable;
 
 /// The roots, settings and run folder that all specs of a suite share.
@@ -33,9 +36,13 @@ pub(super) struct Context {
     target: String,
     started: String,
     ports: Vec<String>,
+    /// The commit that is checked out, asked for once.
+    checkout: OnceLock<Option<Checkout>>,
     /// The specs and broken spec files of the plan; unset while this process has read only one spec.
     known: OnceLock<(Vec<Arc<Spec>>, Vec<BrokenSpec>)>,
     going: OnceLock<Result<Going, String>>,
+    /// Whether the size of fixtures and runs was reported.
+    warned: Once,
     outcomes: Mutex<Outcomes>,
 }
 
@@ -69,8 +76,10 @@ impl Context {
             target: super::target(),
             started: now(),
             ports: suite.ports.keys().cloned().collect(),
+            checkout: OnceLock::new(),
             known: OnceLock::new(),
             going: OnceLock::new(),
+            warned: Once::new(),
             outcomes: Mutex::default(),
         }
     }
@@ -104,6 +113,12 @@ impl Context {
         going.as_ref().map(|going| going.folder.as_path()).map_err(Clone::clone)
     }
 
+    /// Returns the folder of this suite in the run folder.
+    pub(super) fn suite_folder(&self) -> Result<SuiteFolder, String> {
+        let run = self.run_folder()?;
+        SuiteFolder::create(run, &self.suite_name()).map_err(|error| error_chain(&error))
+    }
+
     /// Returns the run folder if the run has started, or if a command or nextest started it: they read the folder even
     /// if no spec ran.
     pub(super) fn reported_folder(&self) -> Option<Result<&Path, String>> {
@@ -132,6 +147,7 @@ impl Context {
             target: self.target.clone(),
             started: self.started.clone(),
             folder: self.shown(folder),
+            checkout: self.checkout.get_or_init(|| checkout(&self.root)).clone(),
             settings: self.settings.clone(),
             selections: vec![self.selection.clone()],
             specs: specs.iter().map(|spec| self.planned(spec)).collect(),
@@ -156,6 +172,23 @@ impl Context {
     /// Returns the first requirement of the spec that this machine does not meet.
     pub(super) fn unmet(&self, spec: &Spec) -> Option<String> {
         spec.unmet(&Host::here(&self.fixture_root, &spec.fixtures))
+    }
+
+    /// Returns how many bytes `PARITY_SIZE_LIMIT` leaves for this run. Warns once if fixtures and runs are above
+    /// `PARITY_SIZE_WARN`.
+    pub(super) fn room(&self) -> u64 {
+        let (limits, taken) = (self.settings.sizes, self.out.taken(&self.fixture_root));
+        if taken > limits.warn {
+            self.warned.call_once(|| {
+                eprintln!(
+                    "parity: warning: fixtures and runs take {}; above {} no actual is kept; remove old runs with `{} clean`",
+                    size::words(taken),
+                    size::words(limits.stop),
+                    program()
+                );
+            });
+        }
+        limits.stop.saturating_sub(taken)
     }
 
     /// Adds how one trial ended. It is in the run folder at once, or as soon as the run starts.

@@ -1,11 +1,15 @@
 //! Turns specs into tests: one libtest-mimic trial per checkpoint, listed before any port runs.
 
 mod case;
+mod checkout;
 mod conclusion;
 mod context;
 mod execute;
 mod loaded_specs;
 mod mutate;
+mod prepared_spec;
+mod shapes;
+mod smoke;
 mod snapshot;
 mod trials;
 
@@ -15,10 +19,10 @@ use std::process::ExitCode;
 
 use libtest_mimic::Arguments;
 
-use crate::worker::{Port, PortResult, Run, work};
+use crate::worker::{Port, PortResult, Run, smoke as work_smoke, work};
 use mlx_parity_core::root::ProcessPlace;
 use mlx_parity_core::runs::request;
-use mlx_parity_core::settings::names::{BENCH_SPECS, SNAPSHOT, WORKER};
+use mlx_parity_core::settings::names::{BENCH_SPECS, SHAPES, SMOKE, SNAPSHOT, WORKER};
 use mlx_parity_core::settings::variable;
 use mlx_parity_core::text::program::{program, program_of, set_program};
 
@@ -120,12 +124,13 @@ impl Suite {
     /// Lists or runs the tests with libtest's arguments, and returns libtest's exit code: 0 if no test failed, 101 if
     /// any failed.
     ///
-    /// The harness also starts this binary for three other tasks: to run one spec (a worker), to compare one snapshot,
-    /// and to run the mutations of `cargo xtask mutate`. `main` then does that task instead.
+    /// The harness also starts this binary for four other tasks: to run one spec (a worker), to check that MLX computes, to
+    /// compare one snapshot, and to run the mutations of `cargo xtask mutate`. `main` then does that task instead.
     pub fn main(mut self) -> ExitCode {
         let refused = match request() {
             Ok(Some((WORKER, job))) => return work(Path::new(&job), &self.ports),
             Ok(Some((SNAPSHOT, folder))) => return snapshot::work(Path::new(&folder)),
+            Ok(Some((SMOKE, folder))) => return work_smoke(Path::new(&folder)),
             Ok(Some((BENCH_SPECS, specs))) if self.is_bench => {
                 self.spec_root = PathBuf::from(specs);
                 None
@@ -137,6 +142,7 @@ impl Suite {
             Ok(Some((BENCH_SPECS, _))) => {
                 Some("this suite is not a fault bench; call `Suite::fault_bench` before `main`".to_owned())
             }
+            Ok(Some((SHAPES, spec))) => return shapes::run(&self, &spec.to_string_lossy()),
             Ok(Some((_, spec))) => return mutate::run(&self, &spec.to_string_lossy()),
             Ok(None) => None,
             Err(stale) => Some(stale.to_string()),

@@ -4,40 +4,23 @@
 //! be changed for one trial. So insta runs in its own process, which is this binary started again.
 
 use std::panic::catch_unwind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use insta::{Comparator, Settings, Snapshot};
-use serde::{Deserialize, Serialize};
-
 use mlx_parity_core::files::regular;
-use mlx_parity_core::results::moved;
-use mlx_parity_core::run_folder::Compared;
-use mlx_parity_core::run_folder::Folder;
+use mlx_parity_core::results::{SNAPSHOT_DESCRIPTION, moved};
+use mlx_parity_core::run_folder::{Compared, Folder, SNAPSHOT_TASK, STATS_FILE, SnapshotTask};
 use mlx_parity_core::runs::Asked;
 use mlx_parity_core::settings::in_ci;
 use mlx_parity_core::settings::names::SNAPSHOT;
 use mlx_parity_core::text::error_chain;
+use mlx_parity_core::text::program::program;
 
-const TASK: &str = "snapshot.json";
-const OUTCOME: &str = "stats.json";
-
-/// The comparison to do, written to the spec's run folder.
-#[derive(Debug, Serialize, Deserialize)]
-struct Task {
-    /// The spec's id, which is the snapshot's name.
-    name: String,
-    /// The statistics of the port, as text.
-    text: String,
-    /// The folder of the snapshots.
-    snapshots: PathBuf,
-}
-
-/// Compares the statistics `text` of the spec `name` with its snapshot in `snapshots`, and writes the result to the run
-/// folder. `root` is the project's root.
-pub(super) fn compare(folder: &Folder, root: &Path, snapshots: &Path, name: &str, text: &str) -> Compared {
-    let compared = run(folder, root, snapshots, name, text)
+/// Does the comparison, and writes the result to the run folder. `root` is the project's root.
+pub(super) fn compare(folder: &Folder, root: &Path, task: &SnapshotTask) -> Compared {
+    let compared = run(folder, root, task)
         .unwrap_or_else(|problem| Compared::failed(format!("could not be compared: {problem}")));
     keep(folder, &compared);
     compared
@@ -52,21 +35,24 @@ pub(super) fn cannot_compare(folder: &Folder, why: &str) -> Compared {
 
 /// Writes the result to the run folder, for reports.
 fn keep(folder: &Folder, compared: &Compared) {
-    if let Err(error) = folder.write_json(OUTCOME, compared) {
+    if let Err(error) = folder.write_json(STATS_FILE, compared) {
         eprintln!("cannot write the result of the statistics: {}", error_chain(&error));
     }
 }
 
-fn run(folder: &Folder, root: &Path, snapshots: &Path, name: &str, text: &str) -> Result<Compared, String> {
-    let task = Task { name: name.to_owned(), text: text.to_owned(), snapshots: snapshots.to_owned() };
-    folder.write_json(TASK, &task).map_err(|error| error_chain(&error))?;
-    let _ = std::fs::remove_file(folder.file(OUTCOME));
+fn run(folder: &Folder, root: &Path, task: &SnapshotTask) -> Result<Compared, String> {
+    folder.write_json(SNAPSHOT_TASK, task).map_err(|error| error_chain(&error))?;
+    let _ = std::fs::remove_file(folder.file(STATS_FILE));
     let mut command = Command::new(std::env::current_exe().map_err(|error| error.to_string())?);
     let asked = Asked::new(&folder.file(""), SNAPSHOT, folder.file("")).map_err(|error| error.to_string())?;
     command.envs(asked.variables()).env("INSTA_OUTPUT", "none").stdin(Stdio::null());
     // A drift must fail, and CI must not write a snapshot that was never reviewed.
     command.env_remove("INSTA_FORCE_PASS");
-    if in_ci(|name| std::env::var(name).ok()) {
+    // The statistics of a red port are wrong, too.
+    if task.is_red || is_ci() {
+        for name in ["INSTA_FORCE_UPDATE", "INSTA_FORCE_UPDATE_SNAPSHOTS"] {
+            command.env_remove(name);
+        }
         command.env("INSTA_UPDATE", "no");
     }
     if std::env::var_os("INSTA_WORKSPACE_ROOT").is_none() {
@@ -74,7 +60,7 @@ fn run(folder: &Folder, root: &Path, snapshots: &Path, name: &str, text: &str) -
         command.env("INSTA_WORKSPACE_ROOT", root);
     }
     let output = command.output().map_err(|error| error.to_string())?;
-    match folder.read_json(OUTCOME).map_err(|error| error_chain(&error))? {
+    match folder.read_json(STATS_FILE).map_err(|error| error_chain(&error))? {
         Some(compared) => Ok(compared),
         None => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
     }
@@ -83,7 +69,7 @@ fn run(folder: &Folder, root: &Path, snapshots: &Path, name: &str, text: &str) -
 /// Does the comparison that the run folder requests, and writes the result there.
 pub(super) fn work(folder: &Path) -> ExitCode {
     let folder = Folder::at(folder.to_owned());
-    match folder.read_json::<Task>(TASK) {
+    match folder.read_json::<SnapshotTask>(SNAPSHOT_TASK) {
         Ok(Some(task)) => {
             keep(&folder, &assert(task));
             ExitCode::SUCCESS
@@ -96,11 +82,10 @@ pub(super) fn work(folder: &Path) -> ExitCode {
     }
 }
 
-fn assert(task: Task) -> Compared {
-    let Task { name, text, snapshots } = task;
-    let file = snapshots.join(format!("{}.snap", name.replace('/', "__")));
+fn assert(task: SnapshotTask) -> Compared {
+    let file = task.file();
     // insta opens both files without checking that they are regular files.
-    for path in [&file, &file.with_extension("snap.new")] {
+    for path in [&file, &task.offered()] {
         if let Err(error) = regular_or_absent(path) {
             return Compared::failed(format!(
                 "could not be compared: `{}` cannot be read: {error}; remove it",
@@ -111,20 +96,13 @@ fn assert(task: Task) -> Compared {
     let drift = Drift::default();
     let is_new = !file.exists();
     let mut settings = Settings::new();
-    settings.set_snapshot_path(&snapshots);
+    settings.set_snapshot_path(&task.snapshots);
     settings.set_prepend_module_to_snapshot(false);
     settings.set_omit_expression(true);
-    settings.set_description("Accepted statistics of the port: they reveal changes, and are not goldens");
+    settings.set_description(SNAPSHOT_DESCRIPTION);
     settings.set_comparator(Box::new(drift.clone()));
-    let asserted = settings.bind(|| catch_unwind(|| insta::assert_snapshot!(name.as_str(), text)));
+    let asserted = settings.bind(|| catch_unwind(|| insta::assert_snapshot!(task.name.as_str(), task.text)));
     let Err(panic) = asserted else { return Compared::Kept };
-    let next = match file.with_extension("snap.new").exists() {
-        true => "review and accept the new snapshot with `cargo insta review`",
-        false => {
-            "no new snapshot was written, because CI or INSTA_UPDATE forbids it; run the test elsewhere and accept the \
-             snapshot with `cargo insta review`"
-        }
-    };
     // insta reports by a panic. The files and the comparator show the cause, not the panic's text.
     match drift.take() {
         Some(moved) if !moved.is_empty() => {
@@ -133,17 +111,34 @@ fn assert(task: Task) -> Compared {
             } else {
                 format!("{} statistics", moved.len())
             };
-            let line = format!("{count} changed since the snapshot was accepted; if intended, {next}");
-            Compared::Failed { line, more: Some(moved.join("\n")) }
+            let line = format!("{count} changed since the snapshot was accepted; {}", advice(&task));
+            Compared::Changed { line, more: Some(moved.join("\n")) }
         }
-        None if is_new => {
-            Compared::failed(format!("snapshot `{}` does not exist yet; {next}", file.display()))
+        None if is_new && is_ci() => {
+            Compared::failed(format!("snapshot `{}` does not exist; {}", file.display(), advice(&task)))
         }
+        None if is_new => Compared::New { line: format!("no snapshot yet; {}", advice(&task)) },
         _ => {
             let text = panic.downcast_ref::<String>().map_or("insta panicked", String::as_str);
             Compared::failed(format!("could not be compared: {text}"))
         }
     }
+}
+
+/// What to do about a snapshot that is new or differs.
+fn advice(task: &SnapshotTask) -> String {
+    let accept = format!("`{} accept {}`", program(), task.name);
+    match (task.is_red, is_ci()) {
+        (true, _) => format!("make the port green first, then accept it with {accept}"),
+        (false, true) => {
+            format!("CI accepts no snapshot: run the suite elsewhere, and commit what {accept} writes")
+        }
+        (false, false) => format!("if it is right, accept it with {accept} or `cargo insta review`"),
+    }
+}
+
+fn is_ci() -> bool {
+    in_ci(|name| std::env::var(name).ok())
 }
 
 /// Checks that `path` does not exist or is a readable regular file.

@@ -8,9 +8,10 @@ use super::Suite;
 use super::case::Case;
 use super::context::Context;
 use super::loaded_specs::LoadedSpecs;
+use super::smoke::smoke;
 use mlx_parity_core::preflight::{DISCOVERY, discovery};
-use mlx_parity_core::report::trial_text;
-use mlx_parity_core::results::{FIXTURE, SPEC, STATS, TrialOutcome, WEIGHTS, trial_names};
+use mlx_parity_core::report::test_text;
+use mlx_parity_core::results::{FIXTURE, MEMORY, SMOKE, SPEC, STATS, TrialOutcome, WEIGHTS, trial_names};
 use mlx_parity_core::run_folder::{Selection, TrialLine, TrialStatus};
 use mlx_parity_core::runs::RunName;
 use mlx_parity_core::settings::{Require, Settings};
@@ -84,6 +85,13 @@ impl SuiteTrials {
         broken: &[SpecError],
         unreadable: Option<&SpecError>,
     ) {
+        // The fault bench runs many specs in one process and counts their trials only.
+        if whole && !suite.is_bench {
+            let context = Arc::clone(&self.context);
+            self.push(SMOKE.into(), None, false, move || {
+                smoke(&context).map(|()| TrialOutcome::Passed).map_err(Failed::from)
+            });
+        }
         for error in broken {
             self.fail(format!("{}::{SPEC}", error.id), error.to_string());
         }
@@ -113,6 +121,7 @@ impl SuiteTrials {
     /// Adds every trial that would exist, and makes each fail with `text`, so any filter selects a failing trial.
     fn refuse(&mut self, suite: &Suite, whole: bool, specs: &[Arc<Spec>], broken: &[SpecError], text: &str) {
         let mut names = vec![SETTINGS.to_owned()];
+        names.extend((whole && !suite.is_bench).then(|| SMOKE.to_owned()));
         names.extend(whole.then(|| DISCOVERY.to_owned()));
         names.extend(broken.iter().map(|error| format!("{}::{SPEC}", error.id)));
         for spec in specs {
@@ -187,6 +196,7 @@ impl SuiteTrials {
             let ended = ends();
             let (status, class) = match &ended {
                 Ok(TrialOutcome::NotGated(class)) => (TrialStatus::NotGated, *class),
+                Ok(TrialOutcome::New(_)) => (TrialStatus::New, None),
                 Ok(_) => (TrialStatus::Passed, None),
                 Err(_) => (TrialStatus::Failed, None),
             };
@@ -216,9 +226,13 @@ impl SuiteTrials {
             if names.iter().any(|name| name == STATS) {
                 case.want_stats();
             }
-            let whole = [FIXTURE, WEIGHTS, STATS, SPEC].iter().any(|name| names.iter().any(|n| n == name));
-            if !others.is_empty() && !whole {
-                case.stop_after(names);
+            let whole =
+                [FIXTURE, WEIGHTS, MEMORY, STATS, SPEC].iter().any(|name| names.iter().any(|n| n == name));
+            if !others.is_empty() {
+                case.select(names.iter().cloned().collect());
+                if !whole {
+                    case.stop_after(names);
+                }
             }
         }
     }
@@ -242,7 +256,7 @@ fn outcome(case: &Case, name: &str) -> Result<TrialOutcome, Failed> {
     match &trial.outcome {
         // `Pending`: the process that ran the spec for this one was killed. The trial must not pass.
         TrialOutcome::Failed { .. } | TrialOutcome::Pending(_) => {
-            Err(Failed::from(trial_text(account, trial, &super::target())))
+            Err(Failed::from(test_text(account, trial, &super::target())))
         }
         ended => Ok(ended.clone()),
     }

@@ -1,25 +1,16 @@
 //! The device lock: one worker at a time, across processes.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
-
 use mlx_parity_core::run_folder::FolderError;
+use mlx_parity_core::runs::DeviceHolder;
 
 /// Waiting time before a message is printed.
 const SILENT: Duration = Duration::from_secs(1);
 /// Time between two attempts to get the lock.
 const PAUSE: Duration = Duration::from_millis(5);
-
-/// The process that holds the lock, written to the lock file.
-#[derive(Debug, Serialize, Deserialize)]
-struct Holder {
-    process: u32,
-    spec: String,
-}
 
 /// Locks the file at `path` for the spec and returns it. The lock is held until the file is dropped.
 ///
@@ -35,35 +26,26 @@ pub(super) fn hold(path: &Path, spec: &str) -> Result<File, FolderError> {
             std::thread::sleep(PAUSE);
             continue;
         }
-        eprintln!("parity: {}", waiting_line(spec, holder(&mut file).as_ref(), path));
+        eprintln!("parity: {}", waiting_line(spec, DeviceHolder::read(&mut file).as_ref(), path));
         // On a file system without locks, this returns the error.
         file.lock().map_err(failed)?;
         break;
     }
     // The holder is only for messages, so errors do not matter. A file with other contents stays unchanged.
-    let is_ours = file.metadata().is_ok_and(|metadata| metadata.len() == 0) || holder(&mut file).is_some();
-    if is_ours
-        && let Ok(text) = serde_json::to_vec(&Holder { process: std::process::id(), spec: spec.to_owned() })
-    {
-        let _ =
-            file.set_len(0).and_then(|()| file.seek(SeekFrom::Start(0))).and_then(|_| file.write_all(&text));
+    let is_ours =
+        file.metadata().is_ok_and(|metadata| metadata.len() == 0) || DeviceHolder::read(&mut file).is_some();
+    if is_ours {
+        let _ = DeviceHolder { process: std::process::id(), spec: spec.to_owned() }.write(&mut file);
     }
     Ok(file)
 }
 
-fn holder(file: &mut File) -> Option<Holder> {
-    let mut text = String::new();
-    file.seek(SeekFrom::Start(0)).ok()?;
-    Read::by_ref(file).take(4096).read_to_string(&mut text).ok()?;
-    serde_json::from_str(&text).ok()
-}
-
-fn waiting_line(spec: &str, holder: Option<&Holder>, path: &Path) -> String {
+fn waiting_line(spec: &str, holder: Option<&DeviceHolder>, path: &Path) -> String {
     let by = match holder {
-        Some(Holder { process, spec }) => format!("process {process} runs `{spec}`"),
-        None => "another process holds the lock".to_owned(),
+        Some(DeviceHolder { process, spec }) => format!("held by pid {process}, which runs `{spec}`"),
+        None => "held by another process".to_owned(),
     };
-    format!("`{spec}` waits for the device: {by} (lock file `{}`)", path.display())
+    format!("`{spec}`: waiting for the device, {by} (lock file `{}`)", path.display())
 }
 
 #[cfg(test)]
@@ -86,12 +68,12 @@ mod tests {
 
     #[test]
     fn the_line_names_the_waiting_spec_and_the_holder() {
-        let holder = Holder { process: 7, spec: "c/d".into() };
+        let holder = DeviceHolder { process: 7, spec: "c/d".into() };
         let path = Path::new("device.lock");
         assert_eq!(
             waiting_line("a/b", Some(&holder), path),
-            "`a/b` waits for the device: process 7 runs `c/d` (lock file `device.lock`)"
+            "`a/b`: waiting for the device, held by pid 7, which runs `c/d` (lock file `device.lock`)"
         );
-        assert!(waiting_line("a/b", None, path).contains("another process holds the lock"));
+        assert!(waiting_line("a/b", None, path).contains("held by another process"));
     }
 }

@@ -1,7 +1,6 @@
 //! The environment of a run: machine, versions and settings.
 
-use std::process::Command;
-
+use super::usage::output_of;
 use mlx_parity_core::run_folder::{Environment, Job};
 
 /// Environment variables that change what MLX computes.
@@ -50,11 +49,4 @@ fn os_version() -> Option<String> {
         return output_of("sw_vers", &["-productVersion"]);
     }
     std::fs::read_to_string("/proc/sys/kernel/osrelease").ok().map(|text| text.trim().to_owned())
-}
-
-/// Returns the trimmed standard output of a command, or `None` if it fails or prints nothing.
-fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
-    let output =
-        Command::new(program).args(arguments).output().ok().filter(|output| output.status.success())?;
-    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned()).filter(|text| !text.is_empty())
 }

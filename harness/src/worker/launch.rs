@@ -1,8 +1,7 @@
 //! The parent's side of a worker: starts it, enforces its timeout and returns how it ended.
 
-use std::fs::File;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -10,8 +9,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 
 use super::device;
 use super::output::Recorder;
-use mlx_parity_core::run_folder::Exit;
-use mlx_parity_core::run_folder::{JOB, Job};
+use mlx_parity_core::run_folder::{Exit, Folder, JOB, Job};
 use mlx_parity_core::runs::Asked;
 use mlx_parity_core::settings::names::WORKER;
 
@@ -30,8 +28,29 @@ pub(crate) fn launch_watched(
     device: &Path,
     moved: impl FnMut() -> bool,
 ) -> Exit {
-    match start(job, device) {
-        Ok(Started { mut child, recorder, _asked, _held }) => {
+    let _held = match device::hold(device, &job.spec) {
+        Ok(held) => held,
+        Err(error) => return Exit::NotStarted(mlx_parity_core::text::error_chain(&error)),
+    };
+    let errand = Errand { folder: &job.folder, variable: WORKER, value: job.folder.file(JOB) };
+    run_errand(&errand, timeout, moved)
+}
+
+/// What a process of this binary is asked to do instead of the tests.
+pub(crate) struct Errand<'a> {
+    /// The folder for its output.
+    pub(crate) folder: &'a Folder,
+    /// The variable of the request.
+    pub(crate) variable: &'static str,
+    /// The value of that variable.
+    pub(crate) value: PathBuf,
+}
+
+/// Runs an errand in a process of its own and returns how the process ended, as [`launch_watched`] does, but without the
+/// lock of the device.
+pub(crate) fn run_errand(errand: &Errand<'_>, timeout: Duration, moved: impl FnMut() -> bool) -> Exit {
+    match start(errand) {
+        Ok(Started { mut child, recorder, _asked }) => {
             let exit = watch(&mut child, timeout, moved);
             recorder.finish();
             exit
@@ -45,14 +64,12 @@ struct Started {
     child: Child,
     recorder: Recorder,
     _asked: Asked,
-    _held: File,
 }
 
-fn start(job: &Job, device: &Path) -> Result<Started, String> {
-    let held = device::hold(device, &job.spec).map_err(|error| mlx_parity_core::text::error_chain(&error))?;
+fn start(errand: &Errand<'_>) -> Result<Started, String> {
     let message = |error: std::io::Error| error.to_string();
-    let (recorder, output) = Recorder::start(&job.folder.output()).map_err(message)?;
-    let asked = Asked::new(&job.folder.file(""), WORKER, job.folder.file(JOB)).map_err(message)?;
+    let (recorder, output) = Recorder::start(&errand.folder.output()).map_err(message)?;
+    let asked = Asked::new(&errand.folder.file(""), errand.variable, &errand.value).map_err(message)?;
     let mut command = Command::new(std::env::current_exe().map_err(message)?);
     command
         .envs(asked.variables())
@@ -66,7 +83,7 @@ fn start(job: &Job, device: &Path) -> Result<Started, String> {
         // parent do not reach it and look like a crash of the port.
         .process_group(0);
     let child = command.spawn().map_err(message)?;
-    Ok(Started { child, recorder, _asked: asked, _held: held })
+    Ok(Started { child, recorder, _asked: asked })
 }
 
 fn watch(child: &mut Child, timeout: Duration, mut moved: impl FnMut() -> bool) -> Exit {

@@ -1,8 +1,7 @@
 //! The goldens, inputs and weights around a checkpoint, in the port's layout. A diagnosis explains an error with them.
 
-use super::golden_view::in_port_layout;
 use mlx_parity_core::diagnose::{KnownTensor, KnownTensors};
-use mlx_parity_core::golden::{FixtureSet, Role, TensorEntry};
+use mlx_parity_core::golden::{FixtureSet, Role, TensorEntry, in_port_layout};
 use mlx_parity_core::spec::Spec;
 use mlx_parity_core::tensor::{Tensor, TensorView};
 

@@ -2,41 +2,51 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
+use std::io::Write;
 use std::panic::Location;
-use std::path::Path;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use mlx_parity_tap::Driver;
-use mlx_rs::{Array, error::Exception, memory};
+use mlx_rs::{Array, error::Exception};
 
+use super::actuals::{Actuals, Room};
 use super::array::{info_of, to_host};
 use super::clock::Clock;
+use super::peek::Peeks;
 use super::picture::Picture;
 use super::plant_fault::TapFaults;
+use super::source_files::source_files;
 use super::tap_check::{Checked, TapCheck};
+use super::usage::Usage;
+use mlx_parity_core::details::{Details, Sources};
 use mlx_parity_core::gate::Class;
 use mlx_parity_core::golden::FixtureSet;
 use mlx_parity_core::record::{self, Record, Status};
 use mlx_parity_core::run_folder::Job;
-use mlx_parity_core::run_folder::{Folder, FolderError, Line, Writer};
+use mlx_parity_core::run_folder::{Folder, FolderError, Line, TAP_LINE, Writer};
 use mlx_parity_core::spec::{Spec, hit_name};
-use mlx_parity_core::tensor::{Tensor, TensorFile, write_npy};
+use mlx_parity_core::tensor::Tensor;
 use mlx_parity_core::text::error_chain;
+use mlx_parity_core::text::printable::clean;
 
-/// Number of actuals that the injected run writes if they differ from the free run's. The first failures matter most.
-const MOST_KEPT_AGAIN: usize = 3;
+/// Number of failures whose lines of source are kept.
+const MOST_DETAILED: usize = 100;
 
 /// The driver of one run.
 pub(super) struct Observer {
     spec: Rc<Spec>,
     check: TapCheck,
     faults: TapFaults,
+    actuals: Actuals,
     folder: Folder,
-    /// The folder of the free run that this injected run repeats.
-    earlier: Option<Folder>,
-    /// Number of failures whose actual differs from the free run's.
-    kept_again: usize,
+    /// The source files of the port and of the reference; unset until the first failure.
+    sources: Option<Sources>,
+    /// Number of failures with details.
+    detailed: usize,
+    fixtures: Option<Rc<FixtureSet>>,
+    spec_root: PathBuf,
     log: Rc<RefCell<Log>>,
     /// Number of hits per tap.
     hits: HashMap<String, u64>,
@@ -48,6 +58,10 @@ pub(super) struct Observer {
     latest: Option<(u64, String)>,
     /// The port's time since the last tap.
     clock: Clock,
+    /// Whether the actuals of green checkpoints are kept, too.
+    keeps_all: bool,
+    /// Describes the tensors that `PARITY_PEEK` names.
+    peeks: Option<Peeks>,
     /// Number of hits to reach per checkpoint before the port can stop; `None` if it must run to its end.
     wanted: Option<HashMap<String, u64>>,
 }
@@ -61,6 +75,10 @@ pub(super) struct Log {
     red: bool,
     /// The last error that a tap returned.
     tap_error: Option<String>,
+    /// What the port has used so far.
+    usage: Usage,
+    /// The last declared tap, and its hit.
+    last: Option<(String, u64)>,
 }
 
 impl Log {
@@ -82,6 +100,16 @@ impl Log {
         }
     }
 
+    /// Returns what the port has used so far.
+    pub(super) fn usage(&mut self) -> &mut Usage {
+        &mut self.usage
+    }
+
+    /// Returns the last declared tap that the port reached, and its hit.
+    pub(super) fn last(&self) -> Option<(String, u64)> {
+        self.last.clone()
+    }
+
     /// Returns whether a checkpoint with an expected tensor failed.
     pub(super) fn is_red(&self) -> bool {
         self.red
@@ -95,32 +123,47 @@ impl Observer {
         fixtures: Option<Rc<FixtureSet>>,
         clock: Clock,
         faults: TapFaults,
+        room: Room,
     ) -> Result<Self, FolderError> {
         let writer = Writer::create(&job.folder)?;
-        let log = Log { writer, undeclared: BTreeSet::new(), stopped: false, red: false, tap_error: None };
+        let log = Log {
+            writer,
+            undeclared: BTreeSet::new(),
+            stopped: false,
+            red: false,
+            tap_error: None,
+            usage: Usage::default(),
+            last: None,
+        };
+        Usage::next_stage();
         let wanted = job.until.as_ref().map(|names| {
             names.iter().filter_map(|name| Some((name.clone(), spec.checkpoint(name)?.hits.into()))).collect()
         });
         Ok(Self {
-            check: TapCheck::new(Rc::clone(&spec), fixtures, job),
+            check: TapCheck::new(Rc::clone(&spec), fixtures.clone(), job),
             spec,
             faults,
+            actuals: Actuals::new(job.folder.clone(), room),
             folder: job.folder.clone(),
-            earlier: None,
-            kept_again: 0,
+            sources: None,
+            detailed: 0,
+            fixtures,
+            spec_root: job.spec_root.clone(),
             log: Rc::new(RefCell::new(log)),
             hits: HashMap::new(),
             sequence: 0,
             injected: false,
             latest: Some((0, String::new())),
             clock,
+            keeps_all: job.keep_all,
+            peeks: Peeks::start(job),
             wanted,
         })
     }
 
     /// Sets the folder of the free run that this run repeats. An actual that is equal in both runs is stored once.
     pub(super) fn after(self, earlier: &Folder) -> Self {
-        Self { earlier: Some(earlier.clone()), ..self }
+        Self { actuals: self.actuals.after(earlier), ..self }
     }
 
     /// Returns the log, which outlives the observer.
@@ -138,8 +181,10 @@ impl Observer {
         let count = self.hits.entry(name.to_owned()).or_insert(0);
         let hit = *count;
         *count += 1;
+        print_tap(&hit_name(name, hit));
         let Some(index) = self.check.index(name) else {
             self.note_undeclared(name)?;
+            self.peek(name, hit, &array, None, place);
             return Ok(array);
         };
         let spec = Rc::clone(&self.spec);
@@ -167,15 +212,17 @@ impl Observer {
             }
             Some(_) => self.clock.millis(),
         };
+        let memory = self.log.borrow_mut().usage.tap(millis, actual.is_some());
         let is_evaluated_later =
             checked.as_ref().is_some_and(|checked| fits(&info, checked)) && actual.is_none();
-        let Checked { outcome, expected, floor, injected, sequence, picture, diagnosis } =
+        let Checked { outcome, expected, floor, injected, sequence, picture, diagnosis, error, place: made } =
             match (checked, &actual) {
                 (Some(checked), _) => checked,
                 (None, Some(actual)) => self.check.check_values(checkpoint, hit, actual),
                 (None, None) => return Err(Exception::custom(format!("tap `{name}` was not evaluated"))),
             };
-        let record = Record {
+        let no_room = self.actuals.no_room(&info);
+        let mut record = Record {
             hit,
             sequence: self.sequence,
             expected,
@@ -183,7 +230,7 @@ impl Observer {
             floor,
             location: Some(record::Location { file: place.file().to_owned(), line: place.line() }),
             millis,
-            memory: memory_now(),
+            memory,
             image: picture.as_ref().map(Picture::measure),
             causes: diagnosis.causes,
             facts: diagnosis.facts,
@@ -194,30 +241,40 @@ impl Observer {
         self.sequence += 1;
         self.injected = record.injected;
         let is_red = record.verdict.status == Status::Fail;
-        self.log.borrow_mut().red |= is_red && record.expected.is_some();
-        let record = Arc::new(record);
-        if let Some(actual) = actual.as_ref().filter(|_| is_red) {
-            self.keep(&record, actual);
-        }
-        if let Some(picture) = picture
-            && let Err(error) = picture.write(&self.folder.file("images"), &hit_name(name, hit))
         {
-            eprintln!("cannot write the images of `{name}`: {error}");
+            let mut log = self.log.borrow_mut();
+            log.red |= is_red && record.expected.is_some();
+            log.last = Some((name.to_owned(), hit));
+        }
+        let is_wanted = is_red || self.keeps_all;
+        let is_kept = is_wanted && (actual.is_some() || is_evaluated_later);
+        record.not_kept = no_room.filter(|_| is_kept);
+        let record = Arc::new(record);
+        if let Some(actual) = actual.as_ref().filter(|_| is_wanted) {
+            self.actuals.keep(&record, actual);
+        }
+        if is_red {
+            self.keep_details(&record, Details { error, ..Details::default() }, made.as_deref());
+        }
+        if let Some(picture) = picture {
+            self.actuals.draw(&picture, name, hit);
         }
         self.write(&Line::Checkpoint(Arc::clone(&record)))?;
         // The verdict is already written, so it survives if this evaluation ends the process.
         if is_evaluated_later {
             actual = to_host(&array).ok();
             if let Some(actual) = actual.as_ref().filter(|_| is_red) {
-                self.keep(&record, actual);
+                self.actuals.keep(&record, actual);
             }
         }
         if is_wrong {
             self.check.keep(checkpoint, hit, actual.as_ref());
         }
+        self.peek(name, hit, &array, actual.as_ref(), place);
         self.note_order(name, sequence)?;
         self.stop_if_done(name, hit + 1)?;
-        // The time of the check is not the port's.
+        // The time of the check is not the port's, and neither is its memory.
+        Usage::next_stage();
         self.clock.restart();
         match injected {
             None => Ok(array),
@@ -226,26 +283,34 @@ impl Observer {
         }
     }
 
-    /// Writes the actual of a failed checkpoint to the run folder.
-    fn keep(&mut self, record: &Record, actual: &Tensor) {
-        let path = self.folder.actual(&record.checkpoint, record.hit);
-        let earlier = self.earlier.as_ref().map(|folder| folder.actual(&record.checkpoint, record.hit));
-        let made = path.parent().map_or(Ok(()), std::fs::create_dir_all).map_err(|error| error.to_string());
-        // If the free run wrote the same tensor, both runs share one file.
-        if let Some(earlier) = earlier.filter(|earlier| made.is_ok() && holds(earlier, actual))
-            && std::fs::hard_link(earlier, &path).is_ok()
-        {
+    /// Describes the tensor if `PARITY_PEEK` names its tap.
+    fn peek(
+        &mut self,
+        name: &str,
+        hit: u64,
+        array: &Array,
+        host: Option<&Tensor>,
+        place: &'static Location<'static>,
+    ) {
+        if let Some(peeks) = self.peeks.as_mut().filter(|peeks| peeks.wants(name)) {
+            self.clock.pause(|| peeks.look(name, hit, array, host, place));
+        }
+    }
+
+    /// Writes the details of a failed checkpoint with the lines around its tap, and around the line of the reference that
+    /// its first cause is about or that made its golden.
+    fn keep_details(&mut self, record: &Record, mut details: Details, made: Option<&str>) {
+        if self.detailed >= MOST_DETAILED {
             return;
         }
-        if self.earlier.is_some() {
-            self.kept_again += 1;
-            if self.kept_again > MOST_KEPT_AGAIN {
-                return;
-            }
-        }
-        let kept = made.and_then(|()| write_npy(&path, &actual.view()).map_err(|error| error_chain(&error)));
-        if let Err(problem) = kept {
-            eprintln!("cannot write the actual of `{}`: {problem}", record.checkpoint);
+        self.detailed += 1;
+        let sources =
+            self.sources.get_or_insert_with(|| source_files(&self.spec_root, self.fixtures.as_deref()));
+        details.port = record.location.as_ref().and_then(|place| sources.excerpt(&place.file, place.line));
+        let cause = record.causes.iter().find_map(|cause| cause.place.as_deref());
+        details.reference = cause.or(made).and_then(|place| sources.excerpt_at(place));
+        if let Err(error) = self.folder.write_details(&record.checkpoint, record.hit, &details) {
+            eprintln!("cannot write the details of `{}`: {}", record.checkpoint, error_chain(&error));
         }
     }
 
@@ -311,19 +376,11 @@ fn fits(info: &record::TensorInfo, checked: &Checked) -> bool {
     bytes(info) <= checked.expected.as_ref().map_or(0, bytes).max(ALWAYS_FITS)
 }
 
-/// Returns whether the file at `path` holds exactly this tensor.
-fn holds(path: &Path, tensor: &Tensor) -> bool {
-    let kept = TensorFile::open(path).and_then(|file| file.get(file.names().next().unwrap_or_default()));
-    kept.is_ok_and(|kept| {
-        let (kept, tensor) = (kept.view(), tensor.view());
-        let same_info = kept.dtype() == tensor.dtype() && kept.shape() == tensor.shape();
-        same_info && kept.row_major_bytes().is_some() && kept.row_major_bytes() == tensor.row_major_bytes()
-    })
-}
-
-fn memory_now() -> Option<record::Memory> {
-    let (active, peak) = (memory::active_memory().ok()?, memory::peak_memory().ok()?);
-    Some(record::Memory { active_bytes: active as u64, peak_bytes: peak as u64 })
+/// Writes the name of the hit to the worker's output, so that what the port prints is tied to its taps.
+fn print_tap(name: &str) {
+    let mut out = std::io::stdout().lock();
+    // What the port has printed so far comes first.
+    let _ = out.flush().and_then(|()| writeln!(out, "{TAP_LINE}{}", clean(name))).and_then(|()| out.flush());
 }
 
 /// Returns an evaluation error with the name of the tap. If the tap is inside a transformed function, the error also

@@ -1,7 +1,7 @@
 //! The inputs, weights and parameters of one spec, as a port reads them.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::rc::Rc;
 
@@ -15,7 +15,7 @@ use super::error::RunError;
 use super::plant_fault::TapFaults;
 use super::weights::WeightSet;
 use mlx_parity_core::golden::FixtureSet;
-use mlx_parity_core::run_folder::Audit;
+use mlx_parity_core::run_folder::{Audit, Metric, WeightSize};
 use mlx_parity_core::spec::Spec;
 
 /// The result of a port's closure. Any error type converts to it with `?`.
@@ -34,7 +34,12 @@ pub struct Run {
     /// The port's clock, paused while an input is read.
     clock: Clock,
     faults: TapFaults,
+    /// The port's own numbers.
+    metrics: RefCell<BTreeMap<String, Metric>>,
 }
+
+/// The most numbers of one port.
+const MOST_METRICS: usize = 1000;
 
 impl Run {
     pub(super) fn new(
@@ -49,7 +54,15 @@ impl Run {
             }
             _ => None,
         };
-        Ok(Self { spec, fixtures, asked: RefCell::default(), weights, clock, faults })
+        Ok(Self {
+            spec,
+            fixtures,
+            asked: RefCell::default(),
+            weights,
+            clock,
+            faults,
+            metrics: RefCell::default(),
+        })
     }
 
     /// Returns the input `name` with the dtype and the shape in the fixture. The spec must declare it in `inputs`.
@@ -89,6 +102,34 @@ impl Run {
         let params =
             self.spec.reference.as_ref().map(|reference| reference.params.clone()).unwrap_or_default();
         serde_json::from_value(params.into()).map_err(RunError::Params)
+    }
+
+    /// Records a number of the port's own, such as `generation_tps`. Reports show it, and no verdict depends on it.
+    ///
+    /// A second call with the same name replaces the number. Only the first 1000 names of a run are kept.
+    ///
+    /// ```no_run
+    /// # fn port(run: &mlx_parity::Run) -> mlx_parity::PortResult {
+    /// let (tokens, started) = (128, std::time::Instant::now());
+    /// // … generate the tokens …
+    /// run.metric("generation_tps", f64::from(tokens) / started.elapsed().as_secs_f64());
+    /// # Ok(()) }
+    /// ```
+    pub fn metric(&self, name: &str, value: f64) {
+        let mut metrics = self.metrics.borrow_mut();
+        if metrics.len() < MOST_METRICS || metrics.contains_key(name) {
+            metrics.insert(name.to_owned(), Metric(value));
+        }
+    }
+
+    /// Returns the port's own numbers so far.
+    pub(super) fn metrics(&self) -> BTreeMap<String, Metric> {
+        self.metrics.borrow().clone()
+    }
+
+    /// Returns the size of the weights that the port took, or `None` if the spec has no weights.
+    pub(super) fn weight_size(&self) -> Option<WeightSize> {
+        self.weights.as_ref().map(|weights| weights.size())
     }
 
     /// Adds a fault at a tap: `change` replaces the tap's array before it is compared, and the port continues with the

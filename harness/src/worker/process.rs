@@ -1,27 +1,31 @@
 //! The worker process: this test binary, started again for one spec, with MLX on its main thread.
 
-use std::any::Any;
 use std::collections::{BTreeMap, HashSet};
 use std::io::{ErrorKind, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::ExitCode;
 use std::rc::Rc;
+use std::time::Instant;
 
 use mlx_parity_tap::drive;
 use mlx_rs::{Device, DeviceType};
 use rustix::process::{Signal, getpgrp, getpid, kill_current_process_group};
 
+use super::actuals::Room;
 use super::array::mlx_message;
 use super::clock::Clock;
 use super::environment::environment;
 use super::mlx;
 use super::mutator::mutate;
 use super::observer::Observer;
+use super::panic_message::panic_message;
 use super::plant_fault::TapFaults;
 use super::port::{Port, PortResult, Run};
 use super::random::{draws, reset_draws};
-use super::stage_times::{StageTimer, StageTimes};
+use super::shape_pass::pass_over_shapes;
+use super::stage_times::{StageTimer, StageTimes, median};
+use super::untapped::{PassTimes, UntappedPass};
 use mlx_parity_core::files::regular;
 use mlx_parity_core::gate::Class;
 use mlx_parity_core::golden::{FixtureSet, Role};
@@ -29,10 +33,13 @@ use mlx_parity_core::results::{ORDER, TIMES};
 use mlx_parity_core::run_folder::ENVIRONMENT;
 use mlx_parity_core::run_folder::Obstacle;
 use mlx_parity_core::run_folder::{Audit, End, Folder, Line, Writer};
-use mlx_parity_core::run_folder::{JOB, Job};
+use mlx_parity_core::run_folder::{JOB, Job, RESOURCES, WarmPasses};
 use mlx_parity_core::spec::Inject;
 use mlx_parity_core::spec::{self, Spec, Specs};
 use mlx_parity_core::text::error_chain;
+
+/// The line in the worker's output before the second pass of a red port.
+const SECOND_PASS: &str = "-- second pass, with every golden injected";
 
 /// Runs the job in the file at `path` and writes the results to the job's folder. Prints an error that happens before
 /// the port runs; the parent reads it from `output.log`.
@@ -53,8 +60,8 @@ fn run(path: &Path, ports: &BTreeMap<String, Port>) -> Result<(), String> {
     let job: Job = serde_json::from_slice(&text).map_err(|error| format!("`{}`: {error}", path.display()))?;
     let (spec, fixtures) = match inputs(&job) {
         Ok(inputs) => inputs,
-        // `mutate` has no log line for changed files.
-        Err(changed) if job.mutate.is_some() => return Err(changed.text),
+        // `mutate` and `shapes` have no log line for changed files.
+        Err(changed) if job.mutate.is_some() || job.shapes => return Err(changed.text),
         Err(changed) => {
             let end = End { changed: vec![changed], ..End::default() };
             let written =
@@ -75,20 +82,28 @@ fn run(path: &Path, ports: &BTreeMap<String, Port>) -> Result<(), String> {
     let faults = TapFaults::default();
     let run = Run::new(Rc::clone(&spec), fixtures.clone(), clock.clone(), faults.clone());
     let run = run.map_err(|error| error_chain(&error))?;
+    if job.shapes {
+        return pass_over_shapes(&job, &spec, fixtures.as_ref(), &faults, || port(&run));
+    }
     if job.mutate.is_some() {
         return mutate(&job, &spec, fixtures.as_ref(), || port(&run));
     }
+    let room = Room::of(job.room);
     let watch = |job: &Job| {
         let (spec, fixtures) = (Rc::clone(&spec), fixtures.clone());
-        Observer::start(job, spec, fixtures, clock.clone(), faults.clone())
+        Observer::start(job, spec, fixtures, clock.clone(), faults.clone(), room.clone())
             .map_err(|error| error_chain(&error))
     };
     let observer = watch(&job)?;
     let log = observer.log();
     reset_draws().map_err(|error| mlx_message(error.what()))?;
     clock.restart();
+    let started = Instant::now();
     // A panic is an error of the port. The checkpoints that the port reached before still count.
     let outcome = catch_unwind(AssertUnwindSafe(|| drive(Box::new(observer), || port(&run)).0));
+    let (rest, whole) = (clock.millis(), started.elapsed().as_secs_f64() * 1e3);
+    let mut resources = log.borrow_mut().usage().resources(&run, rest, whole);
+    job.folder.write_json(RESOURCES, &resources).map_err(|error| error_chain(&error))?;
     let error = match outcome {
         Ok(Ok(())) => faults.unreached(),
         Ok(Err(error)) => Some(log.borrow().with_tap_error(mlx_message(&error_chain(&*error)))),
@@ -115,7 +130,11 @@ fn run(path: &Path, ports: &BTreeMap<String, Port>) -> Result<(), String> {
         return Ok(());
     }
     if !failed && !stopped {
-        measure_times(&job, &spec, &clock, &faults, || port(&run))?;
+        let last = log.borrow().last();
+        resources.warm = measure_times(&job, &spec, &clock, &faults, last, || port(&run))?;
+        if resources.warm.is_some() {
+            job.folder.write_json(RESOURCES, &resources).map_err(|error| error_chain(&error))?;
+        }
     }
     // A run that injects every golden has already localised its errors.
     if job.inject == Inject::All || !log.borrow().is_red() {
@@ -125,8 +144,12 @@ fn run(path: &Path, ports: &BTreeMap<String, Port>) -> Result<(), String> {
     let local = Job {
         folder: Folder::local(&job.folder).map_err(|error| error_chain(&error))?,
         inject: Inject::All,
+        peek: Vec::new(),
+        // The first pass has kept the green actuals.
+        keep_all: false,
         ..job
     };
+    println!("{SECOND_PASS}");
     localise(&local, watch(&local)?.after(&first), || port(&run))
 }
 
@@ -173,15 +196,20 @@ fn localise(job: &Job, observer: Observer, port: impl Fn() -> PortResult) -> Res
     log.borrow_mut().write(&Line::End(Box::new(end))).map_err(|error| error_chain(&error))
 }
 
-/// Runs the port `job.times` more times and writes the median time per stage. The checked run does not count, because it
-/// also loads weights and compiles kernels.
+/// Runs the port `job.times` more times and writes the median time per stage, then as often with a single evaluation at
+/// the tap `last`. Returns the times of both kinds of passes. The checked run does not count, because it also loads weights
+/// and compiles kernels.
 fn measure_times(
     job: &Job,
     spec: &Spec,
     clock: &Clock,
     faults: &TapFaults,
+    last: Option<(String, u64)>,
     port: impl Fn() -> PortResult,
-) -> Result<(), String> {
+) -> Result<Option<WarmPasses>, String> {
+    if job.times == 0 {
+        return Ok(None);
+    }
     let names = spec.checkpoints.iter().filter(|checkpoint| checkpoint.level <= job.level);
     let declared: Rc<HashSet<String>> = Rc::new(names.map(|checkpoint| checkpoint.name.clone()).collect());
     let times = StageTimes::default();
@@ -190,10 +218,20 @@ fn measure_times(
         let (result, _) = drive(Box::new(timer), &port);
         result.map_err(|error| format!("the port failed in a timing run: {error}"))?;
     }
-    match job.times {
-        0 => Ok(()),
-        _ => job.folder.write_json(TIMES, &times.medians()).map_err(|error| error_chain(&error)),
+    let medians = times.medians();
+    job.folder.write_json(TIMES, &medians).map_err(|error| error_chain(&error))?;
+    let Some(last) = last else { return Ok(None) };
+    let passes = PassTimes::default();
+    for _ in 0..job.times {
+        let pass = UntappedPass::new(last.clone(), clock.clone(), passes.clone(), faults.clone());
+        let (result, _) = drive(Box::new(pass), &port);
+        result.map_err(|error| format!("the port failed in a timing run: {error}"))?;
     }
+    Ok(Some(WarmPasses {
+        passes: job.times,
+        tapped_millis: medians.values().sum(),
+        untapped_millis: median(passes.take()),
+    }))
 }
 
 /// Returns the checkpoints of a set in the order in which the reference first reached them.
@@ -231,7 +269,7 @@ fn choose_device(spec: &Spec) -> Result<String, String> {
 }
 
 /// Ends this process when its standard input closes, because the parent has then ended.
-fn end_with_parent() {
+pub(super) fn end_with_parent() {
     std::thread::spawn(|| {
         let mut stdin = std::io::stdin().lock();
         loop {
@@ -249,12 +287,4 @@ fn end_with_parent() {
         // Not `exit`: its handlers would run while MLX is still computing.
         std::process::abort();
     });
-}
-
-fn panic_message(panic: &(dyn Any + Send)) -> &str {
-    panic
-        .downcast_ref::<String>()
-        .map(String::as_str)
-        .or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or("without a message")
 }

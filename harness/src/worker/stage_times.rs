@@ -19,12 +19,18 @@ pub(super) struct StageTimes(Rc<RefCell<BTreeMap<String, Vec<f64>>>>);
 impl StageTimes {
     /// Returns the median time per stage, and clears the list.
     pub(super) fn medians(&self) -> Times {
-        let median = |mut times: Vec<f64>| {
-            times.sort_by(f64::total_cmp);
-            let middle = times.len() / 2;
-            if times.len() % 2 == 1 { times[middle] } else { 0.5 * (times[middle - 1] + times[middle]) }
-        };
         self.0.take().into_iter().map(|(name, times)| (name, median(times))).collect()
+    }
+}
+
+/// The median; 0 of no times.
+pub(super) fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    let middle = times.len() / 2;
+    match times.len() {
+        0 => 0.0,
+        odd if odd % 2 == 1 => times[middle],
+        _ => 0.5 * (times[middle - 1] + times[middle]),
     }
 }
 

@@ -7,13 +7,13 @@ use std::rc::Rc;
 use mlx_rs::{Array, Device, DeviceType};
 
 use super::array::{ArrayError, from_host};
-use super::golden_view::in_port_layout;
 use super::neighbours::Neighbours;
 use super::picture::Picture;
 use mlx_parity_core::compare::{self, Comparison};
+use mlx_parity_core::details::ErrorDetails;
 use mlx_parity_core::diagnose::{Budget, Diagnosis, FailingCheckpoint, StageRecipe, diagnose};
 use mlx_parity_core::gate::{Class, Floor, Phase, Rule};
-use mlx_parity_core::golden::{FixtureSet, Golden};
+use mlx_parity_core::golden::{FixtureSet, Golden, in_port_layout};
 use mlx_parity_core::recipe::Recipe;
 use mlx_parity_core::record;
 use mlx_parity_core::run_folder::Job;
@@ -24,6 +24,8 @@ use mlx_parity_core::text::error_chain;
 
 /// Number of failures that one run diagnoses. The first failures matter most.
 const MOST_DIAGNOSES: usize = 3;
+/// Number of failures of one run whose error is kept in detail.
+const MOST_DETAILED: usize = 40;
 
 /// The result of checking one hit of a tap.
 pub(super) struct Checked {
@@ -39,6 +41,10 @@ pub(super) struct Checked {
     pub(super) picture: Option<Picture>,
     /// Causes of a failure; empty if the failure was not diagnosed.
     pub(super) diagnosis: Diagnosis,
+    /// Where the error of a failure is; `None` without a failure, and for all but the first failures.
+    pub(super) error: Option<ErrorDetails>,
+    /// The place in the reference's source that made the golden.
+    pub(super) place: Option<String>,
 }
 
 impl Checked {
@@ -52,6 +58,8 @@ impl Checked {
             sequence: None,
             picture: None,
             diagnosis: Diagnosis::default(),
+            error: None,
+            place: None,
         }
     }
 
@@ -70,6 +78,8 @@ impl From<Comparison> for Checked {
             sequence: None,
             picture: None,
             diagnosis: Diagnosis::default(),
+            error: None,
+            place: None,
         }
     }
 }
@@ -89,6 +99,8 @@ pub(super) struct TapCheck {
     inject: Inject,
     /// Number of failures that can still be diagnosed.
     diagnoses: usize,
+    /// Number of failures whose error was kept in detail.
+    detailed: usize,
     /// Work that the diagnoses of this run can still do.
     budget: Budget,
     /// Goldens that the port continued with so far.
@@ -121,6 +133,7 @@ impl TapCheck {
             kept,
             inject,
             diagnoses,
+            detailed: 0,
             budget,
             tapped,
             recipe,
@@ -289,7 +302,7 @@ impl TapCheck {
 
     /// Returns the check of a hit whose values were not compared, with the facts about its golden. If the golden is
     /// injected, the port continues with it.
-    fn with_golden(&self, checkpoint: &Checkpoint, hit: u64, outcome: Comparison) -> Checked {
+    pub(super) fn with_golden(&self, checkpoint: &Checkpoint, hit: u64, outcome: Comparison) -> Checked {
         if !checkpoint.needs_golden() {
             return outcome.into();
         }
@@ -309,6 +322,7 @@ impl TapCheck {
             floor: golden.floor,
             injected,
             sequence: Some(golden.sequence),
+            place: golden.place.clone(),
             ..outcome.into()
         }
     }
@@ -320,11 +334,13 @@ impl TapCheck {
                 return Checked::failed(Class::Unreached, reached_too_late(other));
             };
             let picture = draw(checkpoint, &expected.view(), actual);
-            let checked = Checked { picture, ..Checked::of(&expected.view(), actual, &rule) };
-            return match checkpoint.at_least {
-                Some(part) => Checked { outcome: checked.outcome.at_least(part), ..checked },
-                None => checked,
-            };
+            let mut checked = Checked { picture, ..Checked::of(&expected.view(), actual, &rule) };
+            if let Some(part) = checkpoint.at_least {
+                checked.outcome = checked.outcome.at_least(part);
+            }
+            checked.error =
+                error_details(&mut self.detailed, checkpoint, &checked.outcome, &expected.view(), actual);
+            return checked;
         }
         if !checkpoint.needs_golden() {
             return compare::examine(&actual.view(), &rule).into();
@@ -385,11 +401,14 @@ impl TapCheck {
         if inject {
             self.tapped.insert(hit_name(&checkpoint.name, hit).into_owned());
         }
+        let error = error_details(&mut self.detailed, checkpoint, &checked.outcome, &expected, actual);
         Checked {
             injected: inject.then(|| from_host(&expected)),
             sequence: Some(golden.sequence),
             picture,
             diagnosis,
+            error,
+            place: golden.place.clone(),
             ..checked
         }
     }
@@ -419,6 +438,21 @@ impl TapCheck {
         }
         Ok(())
     }
+}
+
+/// Returns the details of the error of a gated failure, if `detailed` failures are not yet the most.
+fn error_details(
+    detailed: &mut usize,
+    checkpoint: &Checkpoint,
+    outcome: &Comparison,
+    expected: &TensorView<'_>,
+    actual: &Tensor,
+) -> Option<ErrorDetails> {
+    if outcome.class.is_none() || !checkpoint.gated || *detailed >= MOST_DETAILED {
+        return None;
+    }
+    *detailed += 1;
+    ErrorDetails::of(expected, &actual.view())
 }
 
 fn reached_too_late(other: &str) -> String {

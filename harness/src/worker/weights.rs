@@ -12,7 +12,7 @@ use super::clock::Clock;
 use super::error::RunError;
 use super::random::reset_draws;
 use mlx_parity_core::golden::FixtureSet;
-use mlx_parity_core::run_folder::Audit;
+use mlx_parity_core::run_folder::{Audit, WeightSize};
 use mlx_parity_core::spec::Weights;
 use mlx_parity_core::tensor::Dtype;
 use mlx_parity_core::text::suggest::did_you_mean;
@@ -148,6 +148,21 @@ impl WeightSet {
             return Err(RunError::WeightDtype { name: name.to_owned(), wanted, found });
         }
         Ok(Some(array))
+    }
+
+    /// Returns the size of the weights that the port took.
+    pub(super) fn size(&self) -> WeightSize {
+        let ledger = self.ledger.borrow();
+        let taken: BTreeSet<&str> =
+            ledger.taken.iter().filter_map(|name| self.names.get(name)).map(String::as_str).collect();
+        let mut size = WeightSize::default();
+        for entry in self.set.weights().filter(|entry| taken.contains(entry.name.as_str())) {
+            let elements = entry.shape.iter().fold(1u64, |all, &length| all.saturating_mul(length as u64));
+            size.tensors += 1;
+            size.parameters = size.parameters.saturating_add(elements);
+            size.bytes = size.bytes.saturating_add(elements.saturating_mul(entry.dtype.size() as u64));
+        }
+        size
     }
 
     pub(super) fn audit(&self) -> Audit {

@@ -16,14 +16,18 @@
 //! # assert_eq!(forward(&Array::from_f32(3.0)).unwrap().item_exact::<f32>(), 81.0);
 //! ```
 //!
+//! [`checked_index`], [`same_len`] and [`not_tiny`] report numbers that MLX would accept without an error.
+//!
 //! Outside a parity run, each call costs one read of a thread-local, so both can stay in released code.
 
+mod checks;
 mod driver;
 
 use std::panic::Location;
 
 use mlx_rs::{Array, error::Exception};
 
+pub use checks::{TINY, checked_index, not_tiny, same_len};
 pub use driver::{Driver, drive};
 
 /// Names `array` as the checkpoint `name` inside the open [`scope`]s, and returns the array to continue with.

@@ -1,0 +1,144 @@
+//! The actuals and pictures of a run: which are written, and how much room the size limit leaves for them.
+
+use std::cell::Cell;
+use std::path::Path;
+use std::rc::Rc;
+
+use super::picture::Picture;
+use mlx_parity_core::record::{Record, TensorInfo};
+use mlx_parity_core::run_folder::Folder;
+use mlx_parity_core::spec::hit_name;
+use mlx_parity_core::tensor::{Tensor, TensorFile, write_npy};
+use mlx_parity_core::text::error_chain;
+use mlx_parity_core::text::program::program;
+
+/// Number of actuals that the injected run writes if they differ from the free run's. The first failures matter most.
+const MOST_KEPT_AGAIN: usize = 3;
+
+/// The bytes that a worker may still write, in all its passes.
+#[derive(Debug, Clone)]
+pub(super) struct Room(Rc<Cell<Option<u64>>>);
+
+impl Room {
+    /// Returns room for this many bytes; `None` is any number.
+    pub(super) fn of(bytes: Option<u64>) -> Self {
+        Self(Rc::new(Cell::new(bytes)))
+    }
+
+    fn has(&self, bytes: u64) -> bool {
+        self.0.get().is_none_or(|left| bytes <= left)
+    }
+
+    fn take(&self, bytes: u64) {
+        self.0.set(self.0.get().map(|left| left.saturating_sub(bytes)));
+    }
+}
+
+/// The actuals and pictures of one pass.
+pub(super) struct Actuals {
+    folder: Folder,
+    /// The folder of the free run that this injected run repeats.
+    earlier: Option<Folder>,
+    /// Number of failures whose actual differs from the free run's.
+    kept_again: usize,
+    room: Room,
+}
+
+impl Actuals {
+    pub(super) fn new(folder: Folder, room: Room) -> Self {
+        Self { folder, earlier: None, kept_again: 0, room }
+    }
+
+    /// Sets the folder of the free run that this run repeats. An actual that is equal in both runs is stored once.
+    pub(super) fn after(self, earlier: &Folder) -> Self {
+        Self { earlier: Some(earlier.clone()), ..self }
+    }
+
+    /// Returns why an actual cannot be kept; `None` if there is room for it.
+    pub(super) fn no_room(&self, actual: &TensorInfo) -> Option<String> {
+        let elements = actual.shape.iter().fold(1u64, |count, &length| count.saturating_mul(length as u64));
+        (!self.room.has(elements.saturating_mul(actual.dtype.size() as u64))).then(|| {
+            format!(
+                "fixtures and runs have reached PARITY_SIZE_LIMIT; remove old runs with `{} clean`, or raise the limit",
+                program()
+            )
+        })
+    }
+
+    /// Writes the actual of a failed checkpoint to the run folder.
+    pub(super) fn keep(&mut self, record: &Record, actual: &Tensor) {
+        if record.not_kept.is_some() {
+            return;
+        }
+        let path = self.folder.actual(&record.checkpoint, record.hit);
+        let earlier = self.earlier.as_ref().map(|folder| folder.actual(&record.checkpoint, record.hit));
+        let made = path.parent().map_or(Ok(()), std::fs::create_dir_all).map_err(|error| error.to_string());
+        // If the free run wrote the same tensor, both runs share one file.
+        if let Some(earlier) = earlier.filter(|earlier| made.is_ok() && holds(earlier, actual))
+            && std::fs::hard_link(earlier, &path).is_ok()
+        {
+            return;
+        }
+        if self.earlier.is_some() {
+            self.kept_again += 1;
+            if self.kept_again > MOST_KEPT_AGAIN {
+                return;
+            }
+        }
+        let kept = made.and_then(|()| write_npy(&path, &actual.view()).map_err(|error| error_chain(&error)));
+        match kept {
+            Ok(()) => self.room.take(length(&path)),
+            Err(problem) => eprintln!("cannot write the actual of `{}`: {problem}", record.checkpoint),
+        }
+    }
+
+    /// Writes golden, actual and difference of a checkpoint as pictures, if there is room.
+    pub(super) fn draw(&self, picture: &Picture, name: &str, hit: u64) {
+        if !self.room.has(1) {
+            return;
+        }
+        if let Err(error) = picture.write(&self.folder.file("images"), &hit_name(name, hit)) {
+            eprintln!("cannot write the images of `{name}`: {error}");
+        }
+        for kind in ["golden", "actual", "diff"] {
+            self.room.take(length(&self.folder.picture(name, hit, kind)));
+        }
+    }
+}
+
+fn length(path: &Path) -> u64 {
+    std::fs::metadata(path).map_or(0, |data| data.len())
+}
+
+/// Returns whether the file at `path` holds exactly this tensor.
+fn holds(path: &Path, tensor: &Tensor) -> bool {
+    let kept = TensorFile::open(path).and_then(|file| file.get(file.names().next().unwrap_or_default()));
+    kept.is_ok_and(|kept| {
+        let (kept, tensor) = (kept.view(), tensor.view());
+        let same_info = kept.dtype() == tensor.dtype() && kept.shape() == tensor.shape();
+        same_info && kept.row_major_bytes().is_some() && kept.row_major_bytes() == tensor.row_major_bytes()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mlx_parity_core::tensor::Dtype;
+
+    #[test]
+    fn room_is_shared_by_all_passes_and_ends() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = || Folder::at(home.path().to_owned());
+        let room = Room::of(Some(100));
+        let (first, second) = (Actuals::new(folder(), room.clone()), Actuals::new(folder(), room.clone()));
+        let info = |length: usize| TensorInfo { dtype: Dtype::Float32, shape: vec![length] };
+        assert_eq!(first.no_room(&info(25)), None);
+        assert!(first.no_room(&info(26)).unwrap().contains("PARITY_SIZE_LIMIT"));
+        assert!(first.no_room(&info(usize::MAX)).is_some());
+        room.take(90);
+        assert!(second.no_room(&info(3)).is_some());
+        room.take(90);
+        assert!(!room.has(1) && room.has(0));
+        assert_eq!(Actuals::new(folder(), Room::of(None)).no_room(&info(usize::MAX)), None);
+    }
+}
