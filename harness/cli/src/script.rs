@@ -14,7 +14,9 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use rustix::process::{
+    Pid, Resource, Signal, WaitId, WaitIdOptions, getrlimit, kill_process_group, setrlimit, waitid,
+};
 
 /// How many bytes of each stream are kept: the last ones, which give the reason of a failure.
 const KEPT: usize = 64 << 10;
@@ -30,6 +32,9 @@ pub(crate) struct Arguments {
     /// The file that is locked while the script runs
     #[arg(long)]
     in_use: PathBuf,
+    /// How many bytes of memory the script may use
+    #[arg(long)]
+    memory: Option<u64>,
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<OsString>,
 }
@@ -43,10 +48,16 @@ pub(crate) struct ScriptEnd {
 }
 
 /// Returns a command that runs `program` below a process of ours while `in_use` is locked. The caller adds arguments.
-pub(crate) fn command(program: &OsStr, in_use: &Path) -> io::Result<Command> {
+///
+/// `memory` limits the bytes of data that each process of the script may have. Linux enforces it, macOS does not.
+pub(crate) fn command(program: &OsStr, in_use: &Path, memory: Option<u64>) -> io::Result<Command> {
     File::create(in_use)?;
     let mut command = Command::new(std::env::current_exe()?);
-    command.arg("run-script").arg("--in-use").arg(in_use).arg("--").arg(program);
+    command.arg("run-script").arg("--in-use").arg(in_use);
+    if let Some(memory) = memory {
+        command.arg("--memory").arg(memory.to_string());
+    }
+    command.arg("--").arg(program);
     Ok(command)
 }
 
@@ -155,6 +166,11 @@ pub(crate) fn supervise(arguments: &Arguments) -> ExitCode {
             let _ = rustix::process::kill_current_process_group(Signal::KILL);
         }
     });
+    if let Some(memory) = arguments.memory
+        && let Err(error) = limit_memory(memory)
+    {
+        return failed(&format!("cannot limit the memory to {memory} bytes: {error}"));
+    }
     let mut words = arguments.command.iter();
     let program = words.next().map(OsString::as_os_str).unwrap_or_default();
     let name = program.to_string_lossy();
@@ -169,6 +185,13 @@ pub(crate) fn supervise(arguments: &Arguments) -> ExitCode {
         }
         Err(error) => failed(&format!("cannot run `{name}`: {error}")),
     }
+}
+
+/// Limits the memory of this process and of those that it starts. A lower limit that is already set stays.
+fn limit_memory(bytes: u64) -> rustix::io::Result<()> {
+    let mut limit = getrlimit(Resource::Data);
+    limit.current = Some(limit.current.into_iter().chain(limit.maximum).fold(bytes, u64::min));
+    setrlimit(Resource::Data, limit)
 }
 
 fn failed(reason: &str) -> ExitCode {

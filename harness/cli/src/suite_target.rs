@@ -3,20 +3,17 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
 use thiserror::Error;
 
 use super::Project;
-use super::cargo::cargo;
+use super::workspace::{WorkspaceError, packages};
 use mlx_parity_core::files::regular::{TEXT, read_text};
 
 /// Why `cargo test` would not run the suite.
 #[derive(Debug, Error)]
 pub(crate) enum SuiteTargetError {
-    #[error("cannot start Cargo to look for the test target `{target}`")]
-    Start { target: String, source: io::Error },
-    #[error("Cargo cannot list the packages, so it cannot find the test target `{target}`: {output}")]
-    Metadata { target: String, output: String },
+    #[error("the test target `{target}` cannot be looked for")]
+    Workspace { target: String, source: WorkspaceError },
     #[error("no package of the workspace has a test target `{target}`, so no checkpoint is ever checked")]
     NoTarget { target: String },
     #[error("cannot read `{}`", manifest.display())]
@@ -37,10 +34,7 @@ impl SuiteTargetError {
     /// Returns what to do about it.
     pub(crate) fn next(&self) -> String {
         match self {
-            Self::Start { .. } => "install Cargo (https://rustup.rs)".into(),
-            Self::Metadata { .. } => {
-                "run `cargo metadata --no-deps` in the project's root, and correct what it reports".into()
-            }
+            Self::Workspace { source, .. } => source.next(),
             Self::Read { .. } | Self::Manifest { .. } => "correct the manifest".into(),
             Self::NoTarget { target } => format!(
                 "write the suite in tests/{target}.rs, and add {} to the Cargo.toml beside `tests`; or name another target \
@@ -66,7 +60,10 @@ fn lines(target: &str) -> String {
 /// so that is read from the manifest.
 pub(crate) fn check_suite_target(project: &Project) -> Result<Vec<PathBuf>, SuiteTargetError> {
     let target = project.suite_target();
-    let manifests = manifests(project.root(), target)?;
+    let packages = packages(project.root())
+        .map_err(|source| SuiteTargetError::Workspace { target: target.to_owned(), source })?;
+    let packages = packages.into_iter().filter(|package| package.has_target("test", Some(target)));
+    let manifests: Vec<PathBuf> = packages.map(|package| package.manifest_path).collect();
     if manifests.is_empty() {
         return Err(SuiteTargetError::NoTarget { target: target.to_owned() });
     }
@@ -74,42 +71,6 @@ pub(crate) fn check_suite_target(project: &Project) -> Result<Vec<PathBuf>, Suit
         check_manifest(manifest, target)?;
     }
     Ok(manifests)
-}
-
-#[derive(Debug, Deserialize)]
-struct WorkspacePackages {
-    packages: Vec<PackageTargets>,
-}
-
-#[derive(Debug, Deserialize)]
-struct PackageTargets {
-    manifest_path: PathBuf,
-    targets: Vec<CargoTarget>,
-}
-
-#[derive(Debug, Deserialize)]
-struct CargoTarget {
-    kind: Vec<String>,
-    name: String,
-}
-
-fn manifests(root: &Path, target: &str) -> Result<Vec<PathBuf>, SuiteTargetError> {
-    let owned = || target.to_owned();
-    let output = cargo(root)
-        .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
-        .output()
-        .map_err(|source| SuiteTargetError::Start { target: owned(), source })?;
-    let failed = |output: String| SuiteTargetError::Metadata { target: owned(), output };
-    if !output.status.success() {
-        let text = String::from_utf8_lossy(&output.stderr);
-        let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-        return Err(failed(lines.join("; ")));
-    }
-    let metadata: WorkspacePackages =
-        serde_json::from_slice(&output.stdout).map_err(|error| failed(error.to_string()))?;
-    let is_suite = |one: &CargoTarget| one.name == target && one.kind.iter().any(|kind| kind == "test");
-    let packages = metadata.packages.into_iter().filter(|package| package.targets.iter().any(is_suite));
-    Ok(packages.map(|package| package.manifest_path).collect())
 }
 
 fn check_manifest(manifest: &Path, target: &str) -> Result<(), SuiteTargetError> {

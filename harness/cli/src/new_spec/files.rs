@@ -7,11 +7,13 @@ use std::path::{Component, Path, PathBuf};
 use super::{NewSpecError, Template};
 use crate::Project;
 use crate::references::groups;
+use crate::suite_target::check_suite_target;
+use crate::workspace::packages;
 use mlx_parity_core::files::regular::{TEXT, read_text};
 use mlx_parity_core::text::program::{program, suite_command};
 
 /// Names that no Rust module can have.
-const RESERVED: [&str; 14] = [
+pub(super) const RESERVED: [&str; 14] = [
     "as", "async", "await", "box", "crate", "dyn", "fn", "impl", "mod", "move", "self", "super", "type",
     "use",
 ];
@@ -51,7 +53,9 @@ impl SpecPaths {
         let relative = |path: PathBuf| path.strip_prefix(root).map(Path::to_owned).unwrap_or(path);
         let port_dir = port_dir.map(Path::to_owned).unwrap_or_else(|| {
             let ours = PathBuf::from("tests/ports");
-            if root.join(&ours).is_dir() { ours } else { "src".into() }
+            // The suite is beside the port, in the same package.
+            let package = || suite_package(project).map(relative).unwrap_or_default();
+            if root.join(&ours).is_dir() { ours } else { package().join("src") }
         });
         let script_dir = script_dir
             .map(Path::to_owned)
@@ -79,8 +83,19 @@ impl SpecPaths {
         vec![
             (self.spec.clone(), self.fill(project, spec, template)),
             (self.script.clone(), self.fill(project, script, template)),
-            (self.port.clone(), self.fill(project, include_str!("templates/port.rs"), template)),
+            (self.port.clone(), self.port_text(project, "")),
         ]
+    }
+
+    /// Returns the names with another script.
+    pub(super) fn with_script(self, script: PathBuf) -> Self {
+        Self { script, ..self }
+    }
+
+    /// Returns the port to fill in. `taps` are lines of comments for its forward pass.
+    pub(super) fn port_text(&self, project: &Project, taps: &str) -> String {
+        let text = include_str!("templates/port.rs").replace("        // {{taps}}\n", taps);
+        self.fill(project, &text, Template::Blank)
     }
 
     fn fill(&self, project: &Project, text: &str, template: Template) -> String {
@@ -107,7 +122,7 @@ impl SpecPaths {
 }
 
 /// Returns the file of the model's module with these components, unless the model has a module.
-pub(super) fn module(project: &Project, all: &[(SpecPaths, Template)]) -> Option<(PathBuf, String)> {
+pub(super) fn module(project: &Project, all: &[(SpecPaths, String)]) -> Option<(PathBuf, String)> {
     let (first, _) = all.first().filter(|(first, _)| !first.has_module(project))?;
     let mut components: Vec<String> =
         all.iter().map(|(names, _)| format!("pub mod {};\n", names.component)).collect();
@@ -133,6 +148,7 @@ impl Template {
             Self::Vae => texts!("vae"),
             Self::Transformer => texts!("transformer"),
             Self::TextEncoder => texts!("text_encoder"),
+            Self::Llm => texts!("llm"),
             Self::Scheduler => texts!("scheduler"),
             Self::Blank => texts!("blank"),
         }
@@ -159,8 +175,8 @@ pub(super) fn write(project: &Project, path: &Path, text: &str) -> Result<(), Ne
     std::io::Write::write_all(&mut file, text.as_bytes()).map_err(failed)
 }
 
-/// Returns what to do next, with the lines to add.
-pub(super) fn left_to_do(project: &Project, all: &[(SpecPaths, Template)]) -> String {
+/// Returns what to do next, with the lines to add. Each spec comes with its text.
+pub(super) fn left_to_do(project: &Project, all: &[(SpecPaths, String)]) -> String {
     let Some((first, _)) = all.first() else { return String::new() };
     let mut text = String::from("\nleft to do:\n");
     let mut step = 0;
@@ -175,7 +191,7 @@ pub(super) fn left_to_do(project: &Project, all: &[(SpecPaths, Template)]) -> St
     {
         line(format!("add to `{}`: `{module}`", lib.display()));
     }
-    for (names, template) in all {
+    for (names, spec) in all {
         let (model, component) = (&names.model, &names.component);
         let own = format!("pub mod {component};");
         let file = names.module();
@@ -183,13 +199,14 @@ pub(super) fn left_to_do(project: &Project, all: &[(SpecPaths, Template)]) -> St
         if !found.lines().any(|line| line.trim() == own) {
             line(format!("add to `{}`: `{own}`", file.display()));
         }
-        let registered = registration(names, template);
+        let registered = registration(project, names, spec);
         line(format!("register the port with the suite in `{}`:\n\n{registered}", suite(project)));
-        line(format!(
-            "fill in `{}`, then run `{} regenerate-fixtures {model}/{component}`",
-            names.script.display(),
-            program()
-        ));
+        let script = project.root().join(&names.script);
+        let is_template = read_text(&script, TEXT)
+            .is_ok_and(|text| text.contains("NotImplementedError(\n        \"fill in:"));
+        let fill_in =
+            if is_template { format!("fill in `{}`, then ", names.script.display()) } else { String::new() };
+        line(format!("{fill_in}run `{} regenerate-fixtures {model}/{component}`", program()));
         line(format!(
             "fill in `{}`, then run `{} {model}/{component}`",
             names.port.display(),
@@ -200,11 +217,16 @@ pub(super) fn left_to_do(project: &Project, all: &[(SpecPaths, Template)]) -> St
 }
 
 /// Returns the call that registers the port, with the inputs and weights of its spec.
-fn registration(names: &SpecPaths, template: &Template) -> String {
-    let (spec, _) = template.texts();
+fn registration(project: &Project, names: &SpecPaths, spec: &str) -> String {
     let inputs =
         spec.lines().find_map(|line| line.strip_prefix("inputs: [")?.strip_suffix(']')).unwrap_or_default();
-    let inputs: Vec<String> = inputs.split(", ").map(|input| format!("run.input(\"{input}\")?")).collect();
+    let inputs: Vec<String> = inputs
+        .split(", ")
+        .filter(|input| !input.is_empty())
+        .map(|input| format!("run.input(\"{}\")?", input.trim_matches('"')))
+        .collect();
+    // A suite in another package than the workspace's root names the library by its package.
+    let library = if names.port_dir.starts_with("tests/ports") { String::new() } else { library(project) };
     let weights = if spec.lines().any(|line| line.starts_with("weights:")) {
         "             run.weights()?.load_into(&mut port)?;\n"
     } else {
@@ -213,16 +235,34 @@ fn registration(names: &SpecPaths, template: &Template) -> String {
     let (model, component) = (&names.model, &names.component);
     format!(
         "         .port(\"{model}::{component}\", |run| {{\n             \
-         let mut port = {model}::{component}::Port::new()?;    // run.params()? has the spec's params\n\
+         let mut port = {library}{model}::{component}::Port::new()?;    // run.params()? has the spec's params\n\
          {weights}             port.forward(&[{}])?;\n             Ok(())\n         }})\n",
         inputs.join(", ")
     )
 }
 
+/// Returns the path of the port's library in the suite, with `::` at its end.
+fn library(project: &Project) -> String {
+    let packages = packages(project.root()).unwrap_or_default();
+    let owner = packages.iter().find(|package| package.has_target("test", Some(project.suite_target())));
+    let library = owner.and_then(|owner| {
+        owner.targets.iter().find(|target| target.kind.iter().any(|kind| kind == "lib")).map(|lib| &lib.name)
+    });
+    library.map(|name| format!("{}::", name.replace('-', "_"))).unwrap_or_default()
+}
+
+/// Returns the folder of the package with the suite.
+fn suite_package(project: &Project) -> Option<PathBuf> {
+    let manifests = check_suite_target(project).ok()?;
+    manifests.first()?.parent().map(Path::to_owned)
+}
+
 /// Returns the file that the suite most likely is in.
 fn suite(project: &Project) -> String {
     let name = project.suite_target();
-    let places = [format!("tests/{name}.rs"), format!("tests/{name}/main.rs")];
-    let found = places.iter().find(|place| project.root().join(place).is_file());
-    found.unwrap_or(&places[0]).clone()
+    let root = project.root();
+    let package = suite_package(project).unwrap_or_else(|| root.to_owned());
+    let places = [package.join(format!("tests/{name}.rs")), package.join(format!("tests/{name}/main.rs"))];
+    let found = places.iter().find(|place| place.is_file()).unwrap_or(&places[0]);
+    found.strip_prefix(root).unwrap_or(found).display().to_string()
 }

@@ -22,6 +22,8 @@ pub(crate) enum ReferencesError {
     Line { script: PathBuf, line: usize, found: String, reason: String },
     #[error("`{script}` asks for the environment `{found}`, but the groups are `{known}`")]
     UnknownGroup { script: PathBuf, found: String, known: String },
+    #[error("`{}` has a `pyproject.toml`, but no `uv.lock`", folder.display())]
+    NoLock { folder: PathBuf },
     #[error("cannot run `{program}`")]
     NoUv { program: String, source: io::Error },
     #[error("uv could not make the environment: {reason}")]
@@ -46,8 +48,10 @@ impl ReferencesError {
         }
         Self::Drifted { environment: environment.to_owned(), faults: text }
     }
+}
 
-    pub(crate) fn next(&self) -> Option<String> {
+impl CommandError for ReferencesError {
+    fn next(&self) -> Option<String> {
         Some(match self {
             Self::Python(error) => return error.next(),
             Self::Read { .. } => "restore the file (`uv lock` in that folder writes uv.lock), then rerun the command".into(),
@@ -57,6 +61,10 @@ impl ReferencesError {
             Self::UnknownGroup { .. } => {
                 "name one of them, or add the group to `[dependency-groups]` beside uv.lock and run `uv lock` there".into()
             }
+            Self::NoLock { folder } => format!(
+                "run `cargo xtask init`, which makes the lock with uv, or `uv lock` in `{}`",
+                folder.display()
+            ),
             Self::NoUv { .. } | Self::Sync { .. } => {
                 "check that uv reaches its package index (network, proxy, UV_INDEX_URL) and that uv.lock belongs to \
                  pyproject.toml, then rerun the command; finished downloads are kept"

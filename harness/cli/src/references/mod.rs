@@ -21,6 +21,7 @@ pub(crate) use uv::Uv;
 
 use super::Project;
 use super::ask::{self, Answer};
+use super::bundled_exporter;
 use super::python::{Python, last_lines};
 use super::steps::Steps;
 use declared::environment_of;
@@ -31,6 +32,8 @@ use mlx_parity_core::files::hash::hex;
 use mlx_parity_core::files::regular;
 use mlx_parity_core::files::size;
 
+/// The file with the version and the checksum of every package.
+pub(crate) const LOCK: &str = "uv.lock";
 /// A download above this is asked about first.
 const ASK_ABOVE: u64 = 100 << 20;
 
@@ -120,6 +123,12 @@ impl<'a> Environments<'a> {
 
     /// Returns the Python that runs a script, after making or updating its environment.
     pub(crate) fn of(&mut self, script: &Path) -> Result<Runner, ReferencesError> {
+        if self.project.exporter_folder().is_none() {
+            bundled_exporter::unpack(self.project).map_err(|source| ReferencesError::Write {
+                path: bundled_exporter::folder(self.project),
+                source,
+            })?;
+        }
         let Some(folder) = self.project.references_folder() else {
             if !self.made.contains_key(&None) {
                 self.made.insert(None, machine(self.project)?);
@@ -162,7 +171,7 @@ impl<'a> Environments<'a> {
             .and_then(|()| self.project.keep_git_away())
             .map_err(|source| ReferencesError::Write { path: home.to_owned(), source })?;
         let uv = Uv::find(self.project)?;
-        let sync = uv.sync(self.project, folder, &environment, group);
+        let sync = uv.sync(folder, &environment, group);
         self.confirm_download(&uv, &sync, folder, group)?;
         let name = group.map_or_else(String::new, |group| format!(" `{group}`"));
         let steps =
@@ -231,7 +240,7 @@ pub(crate) fn is_made(project: &Project, folder: &Path, group: Option<&str>) -> 
 fn runner(project: &Project, folder: &Path, environment: &Path) -> Runner {
     Runner {
         program: environment.join("bin/python").into(),
-        paths: project.exporter_folder().map(Path::to_owned).into_iter().collect(),
+        paths: vec![exporter(project)],
         lock: Some(LockedEnvironment { folder: folder.to_owned(), environment: environment.to_owned() }),
     }
 }
@@ -260,8 +269,11 @@ fn stamp(environment: &Path) -> PathBuf {
 /// A digest of the files that an environment is made from.
 fn digest(folder: &Path) -> Result<String, ReferencesError> {
     let mut hash = Sha256::new();
-    for file in ["pyproject.toml", "uv.lock"] {
+    for file in ["pyproject.toml", LOCK] {
         let path = folder.join(file);
+        if file == LOCK && !path.exists() {
+            return Err(ReferencesError::NoLock { folder: folder.to_owned() });
+        }
         hash.update(
             regular::read(&path, regular::TEXT).map_err(|source| ReferencesError::Read { path, source })?,
         );
@@ -269,12 +281,16 @@ fn digest(folder: &Path) -> Result<String, ReferencesError> {
     Ok(hex(&hash.finalize()))
 }
 
-/// The machine's own Python, with the exporter and what its tests need where the project has them.
+/// The folder that scripts import the exporter from: the project's own one, or the one in this program.
+fn exporter(project: &Project) -> PathBuf {
+    project.exporter_folder().map_or_else(|| bundled_exporter::folder(project), Path::to_owned)
+}
+
+/// The machine's own Python, with the exporter, and what the exporter's tests need where the project has its own.
 fn machine(project: &Project) -> Result<Runner, ReferencesError> {
     let python = Python::find()?;
-    let mut paths = Vec::new();
+    let mut paths = vec![exporter(project)];
     if let Some(exporter) = project.exporter_folder() {
-        paths.push(exporter.to_owned());
         let requirements = exporter.join("requirements-test.txt");
         if requirements.is_file() {
             paths.push(python.packages(project, &requirements)?);

@@ -69,27 +69,31 @@ impl Uv {
     }
 
     /// The call that makes `environment` match the lock in `folder`.
-    pub(super) fn sync(
-        &self,
-        project: &Project,
-        folder: &Path,
-        environment: &Path,
-        group: Option<&str>,
-    ) -> UvSync {
+    pub(super) fn sync(&self, folder: &Path, environment: &Path, group: Option<&str>) -> UvSync {
         let mut arguments: Vec<OsString> =
             vec!["sync".into(), "--frozen".into(), "--no-default-groups".into()];
         if let Some(group) = group {
             arguments.extend(["--group".into(), group.into()]);
         }
-        if project.exporter_folder().is_some() {
-            // The project's own exporter is imported from its folder, so no build tools are fetched for it.
-            arguments.extend(["--no-install-package".into(), "parity-export".into()]);
-        }
+        // The exporter is imported from its folder, so no build tools are fetched for it, and no index can replace it.
+        arguments.extend(["--no-install-package".into(), "parity-export".into()]);
         UvSync {
             program: self.program.clone(),
             folder: folder.into(),
             environment: environment.into(),
             arguments,
+        }
+    }
+
+    /// Writes the lock of the project in `folder`, or updates it.
+    pub(crate) fn lock(&self, folder: &Path) -> Result<(), ReferencesError> {
+        let output = self.command(folder).arg("lock").output().map_err(|source| ReferencesError::NoUv {
+            program: self.program.to_string_lossy().into(),
+            source,
+        })?;
+        match output.status.success() {
+            true => Ok(()),
+            false => Err(ReferencesError::Sync { reason: last_lines(&output.stderr) }),
         }
     }
 

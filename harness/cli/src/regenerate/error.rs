@@ -35,6 +35,10 @@ pub(crate) enum RegenerateError {
     Script { script: String, reason: String, status: Option<i32>, withheld: Option<String> },
     #[error("`{script}` ran longer than {after} and was stopped")]
     TimedOut { script: String, after: String },
+    #[error("`{script}` needed more than {limit} of memory")]
+    Memory { script: String, limit: String },
+    #[error("`{script}` wrote no listing: {problem}")]
+    NoListing { script: String, problem: String },
     #[error("the exporter's lint rejects the set that `{script}` made:\n{findings}")]
     Unaccepted { script: String, findings: String },
     #[error("two runs of `{script}` gave different bytes: {difference}")]
@@ -81,11 +85,11 @@ impl CommandError for RegenerateError {
             Self::TwoReferences { .. } => "give both the same `reference`, or one of them its own `fixtures`".into(),
             Self::Setting(_) => return None,
             Self::TooLarge { .. } => {
-                "remove unneeded runs (in target/parity/runs) or fixtures, or raise PARITY_SIZE_LIMIT".into()
+                "remove old runs with `cargo xtask clean`, remove fixtures, or raise PARITY_SIZE_LIMIT".into()
             }
             Self::Script { reason, .. } if reason.contains("No module named") => {
-                "name the environment that it needs with a line `# parity: environment = \"torch\"` in the script, or \
-                 install the module where PARITY_PYTHON finds it"
+                "name the environment that it needs with a line `# parity: environment = \"torch\"` in the script \
+                 (`cargo xtask init` writes such environments), or install the module where PARITY_PYTHON finds it"
                     .into()
             }
             Self::Script { withheld: Some(name), .. } => format!(
@@ -95,6 +99,12 @@ impl CommandError for RegenerateError {
             Self::TimedOut { .. } => {
                 "fix the script, or give it more time with `timeout` in the spec's `reference`, e.g. `2h`".into()
             }
+            Self::Memory { .. } => {
+                "make the model smaller with the spec's `params` (`--param layers=2` for a new spec), or allow more with \
+                 `--memory 32GB`"
+                    .into()
+            }
+            Self::NoListing { .. } => "make sure that the script ends in `parity_export.main(reference)`".into(),
             Self::Script { status: Some(2), .. } => {
                 "make sure that the script ends in `parity_export.main(reference)`".into()
             }

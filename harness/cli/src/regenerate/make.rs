@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use walkdir::WalkDir;
 
@@ -11,17 +10,16 @@ use super::error::RegenerateError;
 use super::exporter_report::ExporterReport;
 use super::plan::PlannedSet;
 use super::same_bytes::same_bytes;
-use super::variables::{passed, withheld};
+use super::script_call::{ScriptCall, duration};
 use super::workplace::{Workplace, committed};
 use crate::Project;
-use crate::python::last_lines;
 use crate::references::Runner;
 use crate::script;
 use crate::steps::Steps;
 use mlx_parity_core::compare::compare;
 use mlx_parity_core::files::regular;
 use mlx_parity_core::gate::Rule;
-use mlx_parity_core::golden::{ChecksumMemory, FixtureSet, canonical_json};
+use mlx_parity_core::golden::{ChecksumMemory, FixtureSet};
 use mlx_parity_core::text::error_chain;
 
 /// A set that a script made aside.
@@ -40,10 +38,6 @@ pub(super) struct Maker<'a> {
     /// Whether to measure the spread over kernel choices too.
     pub(super) spread: bool,
 }
-
-/// One thread each, since these libraries' sums depend on the number of threads.
-const ONE_THREAD: [&str; 4] =
-    ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"];
 
 impl Maker<'_> {
     /// Runs the script twice, each time in a process of its own; both sets must have the same bytes.
@@ -89,20 +83,20 @@ impl Maker<'_> {
         let _ = fs::remove_file(&report);
 
         let in_use = self.workplace.path(script::IN_USE);
-        let mut command = script::command(runner.program(), &in_use)
-            .map_err(|source| RegenerateError::write(&in_use, source))?;
-        command.arg(&script).arg(&folder).current_dir(self.project.root());
-        let passed = passed(std::env::vars_os(), runner.is_locked(), &set.reference.env);
-        command.env_clear().envs(passed.iter().map(|(name, value)| (name, value)));
-        runner.set_imports(&mut command);
+        let call = ScriptCall {
+            project: self.project,
+            runner,
+            script: name,
+            reference: &set.reference.to_json(),
+            env: &set.reference.env,
+        };
+        let mut command =
+            call.command(&in_use, None).map_err(|source| RegenerateError::write(&in_use, source))?;
         command
-            .env("PARITY_REFERENCE", canonical_json(&set.reference.to_json()))
+            .arg(&folder)
             .env("PARITY_EXPECT", &expected)
             .env("PARITY_REPORT", &report)
             .env("PARITY_ROOT", &root);
-        for name in ONE_THREAD {
-            command.env(name, "1");
-        }
         if self.spread {
             command.env("PARITY_SPREAD", "1");
         }
@@ -112,14 +106,8 @@ impl Maker<'_> {
         } else if committed(&fixture_root, set.folder).is_some() {
             command.env("PARITY_REUSE", fixture_root.join(set.folder));
         }
-        let failed = |reason: String, code: Option<i32>, withheld: Option<String>| RegenerateError::Script {
-            script: name.clone(),
-            reason,
-            status: code,
-            withheld,
-        };
-        let ended = script::run(&mut command, set.reference.timeout)
-            .map_err(|error| failed(error.to_string(), None, None))?;
+        let ended =
+            script::run(&mut command, set.reference.timeout).map_err(|error| call.not_started(&error))?;
         let report = ExporterReport::read(&report);
         match ended.code {
             Some(0) => {}
@@ -133,14 +121,7 @@ impl Maker<'_> {
                     findings: report.unaccepted(),
                 });
             }
-            Some(code) => {
-                let reason = last_lines(if ended.stderr.is_empty() { &ended.stdout } else { &ended.stderr });
-                let names: Vec<String> =
-                    std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect();
-                let withheld =
-                    withheld(&reason, names.iter().map(String::as_str), &passed).map(str::to_owned);
-                return Err(failed(reason, Some(code), withheld));
-            }
+            Some(code) => return Err(call.failed(&ended, code)),
         }
         let unusable = |problem: String| RegenerateError::Unusable { script: name.clone(), problem };
         if report.has_unaccepted() {
@@ -159,15 +140,6 @@ impl Maker<'_> {
             return Err(unusable(error_chain(error)));
         }
         Ok(MadeSet { set: made, folder, report })
-    }
-}
-
-/// A time in one unit, as specs write it (`90s`, `30m`, `2h`); `humantime` would print `1m 30s`.
-fn duration(time: Duration) -> String {
-    match time.as_secs() {
-        seconds if seconds % 3600 == 0 => format!("{}h", seconds / 3600),
-        seconds if seconds % 60 == 0 => format!("{}m", seconds / 60),
-        seconds => format!("{seconds}s"),
     }
 }
 

@@ -4,11 +4,16 @@ mod changes;
 mod error;
 mod exporter_report;
 mod leftovers;
+mod listing;
 mod make;
 mod owned;
 mod plan;
+mod removal;
 mod reproduce;
 mod same_bytes;
+mod script_call;
+mod smaller_file;
+mod smaller_text;
 mod swap;
 mod table;
 mod variables;
@@ -17,9 +22,12 @@ mod workplace;
 use std::process::ExitCode;
 
 pub(crate) use error::RegenerateError;
+pub(crate) use listing::{ListedTensor, Listing, ListingRequest, default_memory, parse_memory};
 pub(crate) use plan::{PlannedSet, plan};
+pub(crate) use removal::{TensorName, check_removable, remove_set, remove_tensors};
 pub(crate) use reproduce::CHANGED_FLOOR;
-pub(crate) use workplace::leftover_bytes;
+pub(crate) use table::number;
+pub(crate) use workplace::{leftover_bytes, remove_leftovers};
 
 use super::ask::{Answer, ask};
 use super::references::Environments;
@@ -36,13 +44,14 @@ use mlx_parity_core::spec::Specs;
 use mlx_parity_core::spec::list::counted;
 use mlx_parity_core::text::error_chain;
 use mlx_parity_core::text::printable::{clean, indented};
-use mlx_parity_core::text::program::{program, suite_command};
+use mlx_parity_core::text::program::{program, suite_command, with_program};
 use workplace::{Workplace, check_target, committed, has_leftovers};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     cargo xtask regenerate-fixtures                      every set that is missing, stale or broken\n  \
     cargo xtask regenerate-fixtures gated_mlp/block      only this set\n  \
+    cargo xtask regenerate-fixtures --list flux/t5       print every name that its script can record\n  \
     cargo xtask regenerate-fixtures --check              report what is not current, change nothing\n  \
     cargo xtask regenerate-fixtures --check --run        also check that the references reproduce them\n\n\
     Each reference is run twice as `python SCRIPT FOLDER`, and must give the same bytes.\n\
@@ -76,6 +85,12 @@ pub(crate) struct Arguments {
     /// Show every tensor that changes, not only the first ones
     #[arg(long)]
     full: bool,
+    /// Print every golden and every point of hooked models in call order, with the spec's params, and make no set
+    #[arg(long, conflicts_with_all = ["force", "check", "new_inputs", "spread", "full"])]
+    list: bool,
+    /// With --list: how much memory a script may use [default: half of the machine's]
+    #[arg(long, requires = "list", value_name = "SIZE", value_parser = parse_memory)]
+    memory: Option<u64>,
     /// Replace without asking, and download without asking
     #[arg(long)]
     yes: bool,
@@ -85,6 +100,9 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
     let (spec_root, fixture_root) = (project.spec_root(), project.fixture_root());
     let found = Specs::load(&spec_root);
     let sets = plan(&found, &spec_root, &fixture_root, &arguments.specs)?;
+    if arguments.list {
+        return list(project, arguments, &sets);
+    }
     let trust = if arguments.check { Trust::Nothing } else { Trust::here() };
     let wrong = not_current(project, &sets, trust);
     if arguments.check {
@@ -114,6 +132,23 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
         return nothing_to_do();
     }
     regenerate(project, arguments, &workplace, &due, sets.len(), &wrong)
+}
+
+/// Prints what the script of each set can record, with the params of its spec.
+fn list(project: &Project, arguments: &Arguments, sets: &[PlannedSet]) -> Result<ExitCode, CliError> {
+    let mut environments = Environments::new(project, arguments.yes);
+    let memory = arguments.memory.unwrap_or_else(default_memory);
+    for set in sets {
+        let runner =
+            environments.of(&project.root().join(&set.reference.script)).map_err(RegenerateError::from)?;
+        let listing = ListingRequest::of(set.reference, memory).run(project, &runner)?;
+        let mut text = format!("{}  {}\n", set.folder, set.reference.script);
+        for point in &listing.points {
+            text += &format!("  {}  {}\n", clean(&point.name), clean(&point.kind));
+        }
+        say(&text);
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Returns the folder of each set that is not current, and what is wrong with it.
@@ -154,7 +189,7 @@ fn regenerate(
         check_target(&fixture_root, set.folder, None)?;
     }
     let limits = Settings::of_process().map_err(RegenerateError::from)?.sizes;
-    let taken = taken(project);
+    let taken = Out::of(project.root()).taken(&project.fixture_root());
     check_size(limits, taken)?;
     let steps = Steps::start(format_args!("making {}", counted(due.len(), "set")));
     let mut environments = Environments::new(project, arguments.yes);
@@ -281,11 +316,6 @@ fn lines(texts: &[String], prefix: &str, full: bool) -> String {
     lines
 }
 
-/// The size of fixtures and runs together.
-fn taken(project: &Project) -> u64 {
-    size::of_folder(&project.fixture_root()) + size::of_folder(&Out::of(project.root()).path().join("runs"))
-}
-
 /// Warns when `found` is above the first limit, and fails when it is above the second.
 fn check_size(limits: SizeLimits, found: u64) -> Result<(), RegenerateError> {
     if found > limits.stop {
@@ -304,7 +334,7 @@ fn check_size(limits: SizeLimits, found: u64) -> Result<(), RegenerateError> {
 fn print_error(set: &str, error: &RegenerateError) {
     eprintln!("error: {set}: {}", indented(&error_chain(error), 7));
     if let Some(next) = error.next() {
-        eprintln!("to do: {next}");
+        eprintln!("to do: {}", with_program(&next, program()));
     }
 }
 

@@ -127,7 +127,7 @@ fn named_files(folder: &Path) -> Option<BTreeSet<PathBuf>> {
 }
 
 /// The names of hidden files right in a folder.
-fn carried(folder: &Path) -> Vec<std::ffi::OsString> {
+pub(super) fn carried(folder: &Path) -> Vec<std::ffi::OsString> {
     let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
     let hidden = entries
         .filter(|entry| entry.file_type().is_ok_and(|kind| is_carried(Path::new(&entry.file_name()), kind)));

@@ -1,13 +1,13 @@
 //! The sets that a command regenerates, and what is wrong with each.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde_json::{Value, json};
 
 use super::error::RegenerateError;
 use crate::Project;
-use mlx_parity_core::golden::ChecksumMemory;
+use mlx_parity_core::golden::{ChecksumMemory, FixtureSet, Role};
 use mlx_parity_core::preflight::{look_at_fixtures, missing};
 use mlx_parity_core::spec::list::counted;
 use mlx_parity_core::spec::{Reference, Requirement, Spec, Specs};
@@ -93,7 +93,21 @@ impl PlannedSet<'_> {
             }
             problems.extend(found.into_iter().filter(|text| !problems.contains(text)).collect::<Vec<_>>());
         }
+        if problems.is_empty() {
+            problems.extend(self.undeclared(&project.fixture_root()));
+        }
         problems
+    }
+
+    /// Goldens that no spec declares, which the suite refuses. A script's new set leaves them out.
+    fn undeclared(&self, fixture_root: &Path) -> Option<String> {
+        let set = FixtureSet::open(fixture_root, self.folder).ok()?;
+        let declared: BTreeSet<String> =
+            self.specs.iter().flat_map(|spec| spec.goldens().map(|(_, name)| name)).collect();
+        let names = set.entries(Role::Golden).map(|entry| entry.name.as_str());
+        let extra: Vec<&str> = names.filter(|name| !declared.contains(*name)).collect();
+        let first = extra.first()?;
+        Some(format!("it has {} that no spec declares, first `{first}`", counted(extra.len(), "golden")))
     }
 
     /// The goldens and inputs that the specs declare, for the exporter's lint. A golden's dtype is null if any is allowed.

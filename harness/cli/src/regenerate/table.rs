@@ -123,8 +123,8 @@ fn numbers(side: &TensorVersion) -> String {
     format!("{min:>10} {max:>10} {mean:>10} {std:>10} {floor}{wrong}")
 }
 
-/// Four digits, whatever the size.
-fn number(value: f64) -> String {
+/// Returns four digits, whatever the size.
+pub(crate) fn number(value: f64) -> String {
     match value.abs() {
         _ if value == 0.0 => "0".to_owned(),
         size if (1e-3..1e5).contains(&size) => {

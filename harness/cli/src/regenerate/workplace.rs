@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::error::RegenerateError;
 use super::leftovers::{RunFolder, remove_folder, remove_runs};
 use super::owned::{self, carry_over, remove_set};
-use super::swap::{kept, restore, swap};
+use super::swap::{kept, rename_only, restore, swap};
 use mlx_parity_core::files::atomic::{is_part, write_atomically};
 use mlx_parity_core::files::regular;
 use mlx_parity_core::files::size;
@@ -97,6 +97,16 @@ impl Workplace {
     }
 }
 
+impl Workplace {
+    /// Removes a set that nothing replaces: its folder vanishes in one step. Returns the folder with files that are not the
+    /// set's own and appeared meanwhile, if there are any.
+    pub(super) fn remove(&self, set: &str) -> Result<Option<PathBuf>, RegenerateError> {
+        let (target, aside) = (self.root.join(set), self.path("removed"));
+        rename_only(&target, &aside).map_err(|source| RegenerateError::write(&target, source))?;
+        remove_set(&aside, &target).map_err(|source| RegenerateError::write(&aside, source))
+    }
+}
+
 /// Removes a set that was replaced, prints where foreign files are kept, and returns whether it could be removed. If not,
 /// the journal stays, and the next run tries again.
 fn discard(old: &Path, target: &Path, set: &str) -> bool {
@@ -170,6 +180,12 @@ pub(crate) fn leftover_bytes(root: &Path) -> Option<u64> {
     let home = root.join(ASIDE);
     let unused = || File::open(root).is_ok_and(|lock| lock.try_lock_shared().is_ok());
     (home.is_dir() && unused()).then(|| size::of_folder(&home))
+}
+
+/// Removes what a killed run left in a fixture root, or puts the old set back. Waits until no command uses the root.
+pub(crate) fn remove_leftovers(root: &Path) -> Result<(), RegenerateError> {
+    // Entering clears, and leaving removes the folder that entering makes.
+    Workplace::enter(root).map(drop)
 }
 
 /// Whether there is anything to clear in a fixture root.

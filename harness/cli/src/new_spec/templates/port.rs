@@ -22,6 +22,7 @@ impl Port {
     /// `let _scope = scope("blocks", i);` puts `blocks.<i>.` before the names of the taps that follow. Both are in
     /// `mlx_parity_tap`.
     pub fn forward(&mut self, _inputs: &[Array]) -> Result<Array, Exception> {
+        // {{taps}}
         Err(Exception::custom(FILL_IN))
     }
 }

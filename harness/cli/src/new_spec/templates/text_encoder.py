@@ -17,7 +17,7 @@ def reference(rec, dim=64, heads=4, layers=4, tokens=7):
     # model = rec.weights(T5EncoderModel(config).eval(), vary=0.1)     # saved; the port loads them
     # input_ids = rec.input("input_ids", torch.randint(0, config.vocab_size, (1, tokens)))
     # attention_mask = rec.input("attention_mask", torch.tensor([[1] * (tokens - 2) + [0] * 2]))
-    # rec.hook(model, {                                                # python {{script}} --list shows all names
+    # rec.hook(model, {                                                # {{program}} regenerate-fixtures --list shows all names
     #     "encoder.embed_tokens": "embeddings",
     #     "encoder.block.0.layer.0.SelfAttention.softmax": "layers.0.attn.probs",
     #     "encoder.block.*": "layers.*.out",

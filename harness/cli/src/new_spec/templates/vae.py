@@ -15,7 +15,7 @@ def reference(rec, channels=16, size=8):
     )
     # model = rec.weights(AutoencoderKL(…tiny…).eval(), vary=0.1)      # saved; the port loads them
     # latents = rec.pin("latents", torch.randn(1, 4, size, size))      # saved; the port gets the same
-    # rec.hook(model.decoder, {                                        # python {{script}} --list shows all names
+    # rec.hook(model.decoder, {                                        # {{program}} regenerate-fixtures --list shows all names
     #     "conv_in": True,
     #     "mid_block.resnets.0.norm1": "mid.resnets.0.norm1",
     #     "mid_block.resnets.0.conv1": "mid.resnets.0.conv1",

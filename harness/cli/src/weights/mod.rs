@@ -1,6 +1,10 @@
-//! The command `weights`: every weight of a spec, and what the last run did with it. Reads headers, no tensor.
+//! The command `weights`: every weight of a spec, and what the last run did with it; or a plain file against a spec. Reads
+//! headers, no tensor.
+
+mod against;
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::Serialize;
@@ -9,13 +13,14 @@ use thiserror::Error;
 use super::{CliError, Project, say};
 use crate::error::CommandError;
 use crate::find_spec::find_spec;
+use mlx_parity_core::files::size;
 use mlx_parity_core::golden::{FixtureError, FixtureSet};
 use mlx_parity_core::results::RunData;
 use mlx_parity_core::run_folder::{Audit, Folder, FolderError};
 use mlx_parity_core::runs::Out;
 use mlx_parity_core::spec::list::counted;
 use mlx_parity_core::spec::{Spec, Weights};
-use mlx_parity_core::tensor::Dtype;
+use mlx_parity_core::tensor::{Dtype, TensorError, TensorFormat};
 use mlx_parity_core::text::printable::{clean, json};
 use mlx_parity_core::text::program::suite_command;
 use mlx_parity_core::weights::{WeightIndex, WeightIndexError};
@@ -23,12 +28,21 @@ use mlx_parity_core::weights::{WeightIndex, WeightIndexError};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     cargo xtask weights gated_mlp/block          Show every weight and what the last run did with it\n  \
-    cargo xtask weights gated_mlp/block --json   Print the same as one JSON object\n\n\
-    Names are those of the port, after the spec's `rename`.\n\
-    Exits with 1 when the files are wrong or the last run's weight audit failed.")]
+    cargo xtask weights gated_mlp/block --json   Print the same as one JSON object\n  \
+    cargo xtask weights model.safetensors --against gated_mlp/block\n                                               \
+    Compare a file with the weights of a spec\n\n\
+    Names are those of the port, after the spec's `rename`. Only headers are read.\n\
+    Exits with 1 when the files are wrong, differ from the spec, or the last run's weight audit failed.")]
 pub(crate) struct Arguments {
-    /// Spec, as `model/component`
-    spec: String,
+    /// Spec, as `model/component`; with --against: files of weights, or folders of such files
+    #[arg(required = true, value_name = "SPEC|FILE")]
+    targets: Vec<String>,
+    /// Compare the files with the weights of this spec: names, shapes, dtypes
+    #[arg(long, value_name = "SPEC")]
+    against: Option<String>,
+    /// With --against: compare names only, for a checkpoint of another size than the spec's config
+    #[arg(long, requires = "against")]
+    names: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -45,13 +59,33 @@ pub(crate) enum WeightsError {
     Catalogue(#[from] WeightIndexError),
     #[error(transparent)]
     Folder(#[from] FolderError),
+    #[error(transparent)]
+    Tensor(#[from] TensorError),
+    #[error("`{}` holds no npy, npz or safetensors file", path.display())]
+    EmptyFolder { path: PathBuf },
+    #[error("`{first}` and `{second}` are both the weight `{name}`, after the spec's `rename`")]
+    TwoWeights { name: String, first: String, second: String },
+    #[error("`{file}` is a file, and a spec is expected")]
+    NoAgainst { file: String },
+    #[error("one spec is expected, found {count} names")]
+    SeveralSpecs { count: usize },
 }
 
 impl CommandError for WeightsError {
     fn next(&self) -> Option<String> {
         match self {
             Self::NoWeights { .. } => Some("name the files in `weights.file` or `weights.shards`".into()),
-            Self::Fixture(_) | Self::Catalogue(_) | Self::Folder(_) => None,
+            Self::NoAgainst { file } => {
+                Some(format!("compare it with a spec: `cargo xtask weights {file} --against <SPEC>`"))
+            }
+            Self::SeveralSpecs { .. } => {
+                Some("name one spec; to compare files with a spec, add `--against <SPEC>`".into())
+            }
+            Self::EmptyFolder { .. } => Some("name the files".into()),
+            Self::TwoWeights { .. } => {
+                Some("name the files of one checkpoint, or correct `weights.rename`".into())
+            }
+            Self::Fixture(_) | Self::Catalogue(_) | Self::Folder(_) | Self::Tensor(_) => None,
         }
     }
 }
@@ -62,6 +96,12 @@ struct WeightList {
     spec: String,
     /// The run whose audit is shown.
     run: Option<String>,
+    /// The number of elements of all weights.
+    parameters: u64,
+    /// The bytes of all weights.
+    bytes: u64,
+    /// The memory of the machine, as the last run measured it.
+    machine_bytes: Option<u64>,
     weights: Vec<WeightRow>,
     /// Weights that the port asked for or the spec expects, and that the files do not have.
     missing: Vec<String>,
@@ -89,7 +129,18 @@ enum WeightUse {
 }
 
 pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, CliError> {
-    let spec = find_spec(project, &arguments.spec)?;
+    if let Some(spec) = &arguments.against {
+        return against::run(project, arguments, spec);
+    }
+    let [spec] = &arguments.targets[..] else {
+        return Err(WeightsError::SeveralSpecs { count: arguments.targets.len() }.into());
+    };
+    if TensorFormat::of(spec).is_ok() || spec.contains('.') {
+        // A plain file, most likely; the error of a `.pt` file has the line that converts it.
+        TensorFormat::of(spec).map_err(WeightsError::from)?;
+        return Err(WeightsError::NoAgainst { file: spec.clone() }.into());
+    }
+    let spec = find_spec(project, spec)?;
     let listing = list(project, &spec)?;
     let text = match arguments.json {
         true => json(&format!("{:#}\n", serde_json::json!(listing))),
@@ -134,7 +185,20 @@ fn list(project: &Project, spec: &Spec) -> Result<WeightList, WeightsError> {
     missing.sort();
     missing.dedup();
     let run = audit.and_then(|_| std::fs::read_link(&latest).ok()).map(|run| run.display().to_string());
-    Ok(WeightList { spec: spec.id.clone(), run, weights: rows.collect(), missing, faults })
+    let weights: Vec<WeightRow> = rows.collect();
+    let elements =
+        |row: &WeightRow| row.shape.iter().fold(1u64, |all, &length| all.saturating_mul(length as u64));
+    let bytes = |row: &WeightRow| elements(row).saturating_mul(row.dtype.size() as u64);
+    Ok(WeightList {
+        spec: spec.id.clone(),
+        run,
+        parameters: weights.iter().map(elements).sum(),
+        bytes: weights.iter().map(bytes).sum(),
+        machine_bytes: data.as_ref().and_then(RunData::resources).and_then(|used| used.machine_bytes),
+        weights,
+        missing,
+        faults,
+    })
 }
 
 /// Returns what is wrong with the files whatever a port does, worded as the audit does.
@@ -214,6 +278,12 @@ impl WeightList {
         for fault in &self.faults {
             let _ = writeln!(text, "  {}", clean(fault));
         }
+        let share = self.machine_bytes.filter(|machine| *machine > 0).map(|machine| {
+            let percent = 100.0 * self.bytes as f64 / machine as f64;
+            format!(", {percent:.1} % of this machine's {}", size::words(machine))
+        });
+        let (parameters, bytes) = (self.parameters, size::words(self.bytes));
+        let _ = writeln!(text, "{parameters} parameters, {bytes}{}", share.unwrap_or_default());
         match &self.run {
             Some(run) => writeln!(text, "last run: {run}"),
             None => writeln!(

@@ -1,0 +1,133 @@
+//! Where a project gets the crates of mlx-parity from.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use toml_edit::{InlineTable, Item, TableLike, Value};
+
+use super::InitError;
+
+/// The repository that this program was built from.
+const REPOSITORY: &str = env!("CARGO_PKG_REPOSITORY");
+/// The commit that this program was built from, if Cargo fetched it.
+const REVISION: Option<&str> = option_env!("MLX_PARITY_REVISION");
+
+/// The folders of the two crates that a port needs, in a checkout of mlx-parity.
+const CRATES: [(&str, &str); 2] = [("mlx-parity", "harness"), ("mlx-parity-tap", "harness/tap")];
+
+/// A source of the crates, as a manifest names it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum CrateSource {
+    /// A checkout; relative paths start at the manifest's folder.
+    Path(PathBuf),
+    Git {
+        url: String,
+        revision: Option<String>,
+    },
+}
+
+impl CrateSource {
+    /// Returns the source that the arguments name, and whether they name one.
+    ///
+    /// Without any, it is the repository of this program at the commit that the program was built from.
+    pub(crate) fn of(
+        path: Option<&Path>,
+        git: Option<&str>,
+        revision: Option<&str>,
+        manifest_folder: &Path,
+    ) -> Result<(Self, bool), InitError> {
+        if let Some(path) = path {
+            let full = path.canonicalize().ok().filter(|full| {
+                CRATES.iter().all(|(_, folder)| full.join(folder).join("Cargo.toml").is_file())
+            });
+            let Some(full) = full else { return Err(InitError::NoCheckout { path: path.to_owned() }) };
+            let written = if path.is_absolute() { full } else { relative(manifest_folder, &full) };
+            return Ok((Self::Path(written), true));
+        }
+        let is_named = git.is_some() || revision.is_some();
+        let own = REVISION.filter(|_| git.is_none());
+        let revision = revision.or(own).map(str::to_owned);
+        Ok((Self::Git { url: git.unwrap_or(REPOSITORY).to_owned(), revision }, is_named))
+    }
+
+    /// Returns the source of the entry `mlx-parity` of a manifest; none if it comes from a registry or the workspace.
+    pub(super) fn of_entry(entry: &Item) -> Option<Self> {
+        let table = entry.as_table_like()?;
+        let text = |key: &str| table.get(key).and_then(Item::as_str).map(str::to_owned);
+        if let Some(path) = text("path") {
+            // The checkout is the folder above `harness`.
+            return Some(Self::Path(Path::new(&path).parent()?.to_owned()));
+        }
+        let revision = text("rev").or_else(|| text("tag")).or_else(|| text("branch"));
+        Some(Self::Git { url: text("git")?, revision })
+    }
+
+    /// Returns the entry of a crate in a manifest.
+    pub(crate) fn entry(&self, name: &str) -> InlineTable {
+        let mut table = InlineTable::new();
+        match self {
+            Self::Path(checkout) => {
+                let folder = CRATES.iter().find(|(other, _)| *other == name).map_or("", |(_, folder)| folder);
+                let path = checkout.join(folder).to_string_lossy().replace('\\', "/");
+                table.insert("path", Value::from(path));
+            }
+            Self::Git { url, revision } => {
+                table.insert("git", Value::from(url.as_str()));
+                if let Some(revision) = revision {
+                    table.insert("rev", Value::from(revision.as_str()));
+                }
+            }
+        }
+        table
+    }
+}
+
+/// Copies the keys by which one entry names a git repository, so that two crates come from the same commit.
+pub(super) fn git_keys(entry: &dyn TableLike) -> Option<InlineTable> {
+    let mut table = InlineTable::new();
+    for key in ["git", "rev", "tag", "branch"] {
+        if let Some(value) = entry.get(key).and_then(Item::as_str) {
+            table.insert(key, Value::from(value));
+        }
+    }
+    table.contains_key("git").then_some(table)
+}
+
+/// Returns the path from one folder to another; both are absolute and without links.
+pub(super) fn relative(from: &Path, to: &Path) -> PathBuf {
+    let from = from.canonicalize().unwrap_or_else(|_| from.to_owned());
+    let shared = from.components().zip(to.components()).take_while(|(one, other)| one == other).count();
+    let up = from.components().skip(shared).map(|_| Path::new(".."));
+    let path: PathBuf =
+        up.chain(to.components().skip(shared).map(|part| Path::new(part.as_os_str()))).collect();
+    if path.as_os_str().is_empty() { ".".into() } else { path }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_between_two_folders() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("a/b")).unwrap();
+        assert_eq!(relative(&root.join("a/b"), &root), Path::new("../.."));
+        assert_eq!(relative(&root, &root), Path::new("."));
+        assert_eq!(relative(&root.join("a"), &root.join("c/d")), Path::new("../c/d"));
+    }
+
+    #[test]
+    fn the_default_is_the_repository_of_this_program() {
+        let (source, is_named) = CrateSource::of(None, None, None, Path::new("/")).unwrap();
+        assert!(!is_named);
+        let entry = source.entry("mlx-parity").to_string();
+        assert!(entry.contains("git = \"https://github.com/mlx-parity/mlx-parity\""), "{entry}");
+        let (source, is_named) = CrateSource::of(None, Some("u"), Some("abc"), Path::new("/")).unwrap();
+        assert!(is_named);
+        assert_eq!(source.entry("mlx-parity-tap").to_string().trim(), "{ git = \"u\", rev = \"abc\" }");
+        let error = CrateSource::of(Some(Path::new("/nowhere")), None, None, Path::new("/")).unwrap_err();
+        assert!(error.to_string().contains("`/nowhere` is not a checkout"), "{error}");
+    }
+}
