@@ -1,0 +1,1 @@
+../../../../../exporter/references/gated_mlp_block.py
