@@ -9,6 +9,7 @@ use mlx_parity_core::golden::{ChecksumMemory, Trust};
 use mlx_parity_core::preflight::{discovery, look_at_fixtures, missing};
 use mlx_parity_core::spec::{Requirement, SCHEMA, Spec, schema_text};
 use mlx_parity_core::text::printable::{coloured, indented};
+use mlx_parity_core::text::program::program;
 
 pub(super) fn check_specs(input: &LintInput, wrong: &mut Vec<String>) {
     let specs = &input.specs;
@@ -28,9 +29,12 @@ pub(super) fn check_schema(input: &LintInput, wrong: &mut Vec<String>) {
     let fault = match regular::read_text(&path, regular::TEXT) {
         Ok(text) if text == schema_text() => return,
         Ok(_) => "does not match this version of mlx-parity".to_owned(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            "does not exist, so editors cannot complete specs".to_owned()
+        }
         Err(error) => format!("cannot be read: {error}"),
     };
-    wrong.push(format!("error: `{}` {fault}: run `cargo xtask lint --write-schema`", path.display()));
+    wrong.push(format!("error: `{}` {fault}: run `{} lint --write-schema`", path.display(), program()));
 }
 
 /// Every set must be intact, and contain what its specs declare.

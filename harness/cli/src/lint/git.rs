@@ -50,7 +50,7 @@ impl GitError {
 
 /// A repository.
 #[derive(Debug)]
-pub(super) struct Git {
+pub(crate) struct Git {
     /// Its top folder, without links.
     top: PathBuf,
 }
@@ -74,7 +74,7 @@ pub(super) struct BranchCommit {
 
 impl Git {
     /// The repository that `root` is in.
-    pub(super) fn of(root: &Path) -> Result<Self, GitError> {
+    pub(crate) fn of(root: &Path) -> Result<Self, GitError> {
         let output = command(root).args(["rev-parse", "--show-toplevel"]).output();
         let output = output.map_err(|source| GitError::Start { source })?;
         if !output.status.success() {
@@ -97,15 +97,19 @@ impl Git {
         self.top.join(path)
     }
 
+    /// The full hash of the commit that `reference` means.
+    pub(crate) fn commit(&self, reference: &str) -> Result<String, GitError> {
+        let commit = format!("{reference}^{{commit}}");
+        match self.ask(&["rev-parse", "--verify", "--quiet", "--end-of-options", &commit]) {
+            Ok(found) => Ok(text(&found).trim().to_owned()),
+            Err(GitError::Failed { .. }) => Err(GitError::NoCommit { reference: reference.to_owned() }),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The commit that `reference` and the checkout have last had in common.
     pub(super) fn base(&self, reference: &str) -> Result<String, GitError> {
-        let commit = format!("{reference}^{{commit}}");
-        let found = self.ask(&["rev-parse", "--verify", "--quiet", "--end-of-options", &commit]);
-        let found = match found {
-            Err(GitError::Failed { .. }) => Err(GitError::NoCommit { reference: reference.to_owned() }),
-            other => other,
-        }?;
-        match self.ask(&["merge-base", text(&found).trim(), "HEAD"]) {
+        match self.ask(&["merge-base", &self.commit(reference)?, "HEAD"]) {
             Ok(base) => Ok(text(&base).trim().to_owned()),
             Err(GitError::Failed { .. }) => Err(GitError::NoBase { reference: reference.to_owned() }),
             Err(error) => Err(error),

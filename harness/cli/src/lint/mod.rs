@@ -7,7 +7,12 @@ mod finding;
 mod git;
 mod goldens;
 mod loosened;
+mod names;
+mod order;
+mod ranges;
 mod slack;
+
+pub(crate) use git::{Git, GitError};
 
 use std::io;
 use std::path::PathBuf;
@@ -17,6 +22,9 @@ use thiserror::Error;
 
 use checks::{check_fixtures, check_schema, check_specs, undrawable};
 use finding::Finding;
+use names::{line_numbers, many_expansions};
+use order::out_of_order;
+use ranges::unusual_ranges;
 
 use super::suite_target::check_suite_target;
 use super::{CliError, Project, say};
@@ -33,7 +41,8 @@ use mlx_parity_core::text::program::suite_command;
     cargo xtask lint                    check every spec, the policies, the schema and the fixtures\n  \
     cargo xtask lint --write-schema     update schema.json first\n  \
     cargo xtask parity; cargo xtask lint --strict\n                                      \
-    also fail if a gate allows over 50 times what the run needed\n  \
+    also fail if a gate allows over 50 times what the run needed,\n                                      \
+    or a green range is not 0.5 to 2 times that of the golden\n  \
     cargo xtask lint --base origin/main\n                                      \
     also report what this branch loosens, floors that grew, and\n                                      \
     goldens that change with port code or without their reference\n\n\
@@ -55,7 +64,7 @@ pub(crate) enum LintError {
     #[error("cannot write `{}`", .path.display())]
     Write { path: PathBuf, source: io::Error },
     #[error(transparent)]
-    Git(#[from] git::GitError),
+    Git(#[from] GitError),
 }
 
 impl CommandError for LintError {
@@ -168,7 +177,11 @@ fn lint(input: &LintInput) -> (LintReport, String) {
     for check in CHECKS {
         check(input, &mut found.wrong);
     }
-    input.specs.specs.iter().flat_map(undrawable).for_each(|finding| found.add(&finding, input.colour));
+    for spec in &input.specs.specs {
+        let findings =
+            [undrawable(spec), line_numbers(spec), many_expansions(spec), out_of_order(input, spec)].concat();
+        findings.iter().for_each(|finding| found.add(finding, input.colour));
+    }
     let note = check_slack(input, &mut found);
     (found, note)
 }
@@ -183,8 +196,9 @@ fn check_slack(input: &LintInput, found: &mut LintReport) -> String {
     };
     let mut lines = 0;
     for spec in &input.specs.specs {
-        let (slack, measured) = slack::slack(spec, &input.specs.policies, &run);
-        slack.iter().for_each(|finding| found.add(finding, input.colour));
+        let Some(data) = slack::measured(spec, &run) else { continue };
+        let (slack, measured) = slack::slack(spec, &input.specs.policies, &data);
+        slack.iter().chain(&unusual_ranges(spec, &data)).for_each(|finding| found.add(finding, input.colour));
         lines += measured;
     }
     let name = run.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -284,6 +298,30 @@ error: `ROOT/schema.json` does not match this version of mlx-parity: run `cargo 
         assert!(text.contains(" --> ROOT/a/b.yaml:5:3"), "{text}");
         assert!(text.contains(&(undrawable("z") + "it has no golden to draw beside it")), "{text}");
         assert!(text.ends_with(": 0 errors, 2 warnings\n") && right, "{text}");
+    }
+
+    #[test]
+    fn names_and_loops_that_are_hard_to_live_with_are_shown_once_per_line() {
+        let spec = "version: 1\nport: p\ncheckpoints:\n  - {name: txt_in_line49, shape: [2]}\n  \
+            - {name: \"blocks.{i}.q_line7\", for: {i: 0..3}, shape: [2]}\n  \
+            - {name: \"ocr_line{i}\", for: {i: 0..3}, shape: [2]}\n  \
+            - {name: \"a.{i}\", for: {i: 0..101}, shape: [2], level: 1}\n  \
+            - {name: \"b.{i}\", for: {i: 0..100}, shape: [2], level: 1}\n  \
+            - {name: \"c.{i}\", for: {i: 0..500}, shape: [2]}\n";
+        let schema = schema_text();
+        let (text, right) = lint_files(&[("a/b.yaml", spec), ("schema.json", &schema)]);
+        assert!(right && text.ends_with(": 0 errors, 3 warnings\n"), "{text}");
+        for words in [
+            "warning: `txt_in_line49` is named after a line of source code, which the next edit moves\n \
+             --> ROOT/a/b.yaml:4:3",
+            "help: name what the tensor is, such as `after_txt_in`, in the spec, the port",
+            "warning: `blocks.0.q_line7` is named after a line",
+            "warning: `a.0` is 101 checkpoints at level 1; an inner checkpoint is for a close look at one place\n \
+             --> ROOT/a/b.yaml:7:3",
+            "help: take some of them with `when`",
+        ] {
+            assert!(text.contains(words), "{words}\n{text}");
+        }
     }
 
     #[test]

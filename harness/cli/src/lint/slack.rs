@@ -5,10 +5,11 @@
 //! tolerance, and eight floors, as in `noise: 8`, for a policy, which stands for many checkpoints. A noise gate up to 8 is
 //! never slack.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::path::Path;
 
 use super::finding::Finding;
+use super::names::lines;
 use crate::tighten::{Use, tightest, use_of};
 use mlx_parity_core::gate::{Gate, USUAL_NOISE};
 use mlx_parity_core::record::{Record, Status};
@@ -21,23 +22,21 @@ use mlx_parity_core::spec::{Checkpoint, Policies, Spec, list::counted};
 /// A gate may allow this many times what the run needed.
 const SLACK: f64 = 50.0;
 
-/// Returns the gates of `spec` that are slack according to the run in that folder, and how many lines could be measured.
-pub(super) fn slack(spec: &Spec, policies: &Policies, run: &Path) -> (Vec<Finding>, usize) {
-    let data = match RunData::read(&Folder::at(run.join(&spec.id))) {
-        // On golden inputs a stage uses less of its gate than in a free run, unless the spec itself injects them.
-        Ok(Some(data)) if data.inject() == Inject::Declared => data,
-        _ => return (Vec::new(), 0),
-    };
+/// Returns the results of `spec` in the run in that folder, if they count for its gates.
+pub(super) fn measured(spec: &Spec, run: &Path) -> Option<RunData> {
+    let data = RunData::read(&Folder::at(run.join(&spec.id))).ok()??;
+    // On golden inputs a stage uses less of its gate than in a free run, unless the spec itself injects them.
+    (data.inject() == Inject::Declared).then_some(data)
+}
+
+/// Returns the gates of `spec` that are slack according to a run, and how many lines could be measured.
+pub(super) fn slack(spec: &Spec, policies: &Policies, data: &RunData) -> (Vec<Finding>, usize) {
     let mut met: HashMap<&str, Vec<&Record>> = HashMap::new();
     for record in data.records() {
         met.entry(&record.checkpoint).or_default().push(record);
     }
-    let mut lines: BTreeMap<usize, Vec<&Checkpoint>> = BTreeMap::new();
-    for checkpoint in &spec.checkpoints {
-        lines.entry(checkpoint.line).or_default().push(checkpoint);
-    }
     let (mut found, mut measured) = (Vec::new(), 0);
-    for (line, checkpoints) in lines {
+    for (line, checkpoints) in lines(spec) {
         let uses = checkpoints.iter().map(|checkpoint| {
             let records = met.get(checkpoint.name.as_str()).map_or(&[][..], Vec::as_slice);
             uses(checkpoint, records)
@@ -135,6 +134,8 @@ fn names(checkpoints: &[&Checkpoint]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use mlx_parity_core::spec::PoliciesState;
 
