@@ -11,7 +11,7 @@ use super::parity::{ParityError, SuiteRun};
 use super::{CliError, Project, setup};
 use crate::error::CommandError;
 use crate::find_spec::find_spec;
-use mlx_parity_core::report::{ladder, localisation_text};
+use mlx_parity_core::report::{Rows, ladder, localisation_text};
 use mlx_parity_core::results::{Account, ExpectedSpecs, Fate, Localisation, RunResults};
 use mlx_parity_core::runs::{Out, RunName};
 use mlx_parity_core::spec::Spec;
@@ -24,6 +24,9 @@ use mlx_parity_core::spec::Spec;
 pub(crate) struct Arguments {
     /// The spec, as `model/component`
     spec: String,
+    /// Print every checkpoint of both passes
+    #[arg(long)]
+    all: bool,
     /// Build and run with optimisation
     #[arg(long)]
     release: bool,
@@ -50,10 +53,10 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
     let free = run_once(project, arguments, &spec)?;
     let local = free.on_golden_inputs();
     let found = free.localisation().cloned().unwrap_or(Localisation::Right);
-    let colour = true;
-    println!("first pass\n{}", ladder(&free, colour));
+    let (rows, colour) = (if arguments.all { Rows::All } else { Rows::Folded }, true);
+    println!("first pass\n{}", ladder(&free, rows, colour));
     if free.local.is_some() {
-        println!("second pass, on golden inputs\n{}", ladder(local, colour));
+        println!("second pass, on golden inputs\n{}", ladder(local, rows, colour));
     }
     print!("{}", conclusion(&found, &free, local));
     Ok(if free.is_red() || found != Localisation::Right { ExitCode::FAILURE } else { ExitCode::SUCCESS })

@@ -6,10 +6,12 @@ use std::process::ExitCode;
 
 use clap::{Arg, ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, value_parser};
 
+use super::as_cargo_parity::AS_CARGO_PARITY;
 use super::manifest::ManifestError;
 use super::{
-    CliError, Project, bisect, check_macos, diagnose, diff, doctor, fault_bench, lint, list, mutate,
-    new_spec, parity, refused, regenerate, report, script, setup, test, weights,
+    CliError, Project, accept, bisect, check_macos, clean, diagnose, diff, doctor, fault_bench, fixtures,
+    init, lint, list, mutate, new_spec, parity, refused, regenerate, report, script, setup, shapes, show,
+    status, test, tutorial, weights,
 };
 use mlx_parity_core::settings;
 use mlx_parity_core::text::error_chain;
@@ -22,7 +24,7 @@ use mlx_parity_core::text::program::{PARITY, XTASK, set_program, with_program};
     about = "Proves that an mlx-rs port computes what its reference computes",
     after_help = "Examples:\n  \
         cargo xtask test            Set up what is missing, then run every test\n  \
-        cargo xtask parity          Run the parity suite and show every checkpoint\n  \
+        cargo xtask parity          Run the parity suite and show what is wrong, spec by spec\n  \
         cargo xtask parity mlp      Run only the checkpoints with `mlp` in their names\n  \
         cargo test --test parity    Run the same checkpoints as plain tests, once MLX is set up",
     disable_help_subcommand = true
@@ -44,21 +46,31 @@ enum Colours {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Learn mlx-parity in ten steps, in a small crate with a mistake to find
+    Tutorial(tutorial::Arguments),
+    /// Prepare a crate for parity tests: dependencies, the suite, policies, Python environments
+    Init(init::Arguments),
     /// Prepare this machine: on Linux, build MLX's CPU backend; on macOS, check Xcode's tools and cmake
     Setup(setup::Arguments),
     /// Set up what is missing, then run every test of the workspace and of the exporter
     Test(test::Arguments),
-    /// Run the parity suite, print every checkpoint per spec and a summary, and write the reports
+    /// Run the parity suite, print one line per green spec and the first faulty stage of each red one, and write the reports
     #[command(visible_alias = "run")]
     Parity(parity::Arguments),
     /// Report a run from its folder: the newest run, or the one that you name
     Report(report::Arguments),
+    /// Accept the statistics of green ports, as the last run measured them, as their new snapshots
+    Accept(accept::Arguments),
+    /// Show one spec as a table, or one checkpoint with its values and expressions over them
+    Show(show::Arguments),
     /// Find the first faulty stage of a spec
     Bisect(bisect::Arguments),
     /// Show the first faulty stage of each red spec and its cause, or list the kinds of causes and facts
     Diagnose(diagnose::Arguments),
     /// Run ports with known faults, and count how many are caught, placed and explained
     FaultBench(fault_bench::Arguments),
+    /// Check the shapes and dtypes of a spec without evaluating anything
+    Shapes(shapes::Arguments),
     /// Change tensors at a spec's taps, one at a time, and show which checkpoints notice
     Mutate(mutate::Arguments),
     /// Compare two files or folders of tensors, pair by pair
@@ -67,7 +79,7 @@ enum Command {
     RegenerateFixtures(regenerate::Arguments),
     /// Check this machine and checkout, and print how to fix problems
     Doctor(doctor::Arguments),
-    /// Write a spec, its reference script and its port from a template, to be filled in
+    /// Write a spec from a reference script, or a spec, a script and a port from a template
     NewSpec(new_spec::Arguments),
     /// Type-check the workspace for macOS, on Linux too
     CheckMacos(check_macos::Arguments),
@@ -77,6 +89,12 @@ enum Command {
     List(list::Arguments),
     /// List the weights of a spec, and what the last run did with each
     Weights(weights::Arguments),
+    /// List the fixture sets, describe one, or remove what no spec uses
+    Fixtures(fixtures::Arguments),
+    /// Show how far the runs have come that go on now
+    Status(status::Arguments),
+    /// Remove old runs, and what stopped commands left behind
+    Clean(clean::Arguments),
     #[command(hide = true)]
     GenerateBindings(setup::BindingsArguments),
     #[command(hide = true)]
@@ -105,6 +123,9 @@ pub fn cargo_parity() -> ExitCode {
 impl Project {
     /// Runs the command in this process's arguments, as `cargo xtask`, and returns its exit code.
     pub fn main(self) -> ExitCode {
+        if std::env::args_os().nth(1).is_some_and(|first| first == AS_CARGO_PARITY) {
+            return cargo_parity();
+        }
         run(XTASK, |_| Ok(self))
     }
 }
@@ -142,8 +163,9 @@ fn dispatch(
     command: Command,
     find: impl FnOnce() -> Result<Project, ManifestError>,
 ) -> Result<ExitCode, CliError> {
-    // Our own commands start these two, which work on no project.
+    // These work on no project. Our own commands start the last two.
     let command = match command {
+        Command::Tutorial(arguments) => return tutorial::run(&arguments),
         Command::GenerateBindings(arguments) => return setup::generate_bindings(&arguments),
         Command::RunScript(arguments) => return Ok(script::supervise(&arguments)),
         command => command,
@@ -156,10 +178,14 @@ fn dispatch(
     }
     let project = &project;
     match command {
+        Command::Init(arguments) => init::run(project, &arguments),
         Command::Setup(arguments) => setup::run(project, &arguments),
         Command::Test(arguments) => test::run(project, &arguments),
         Command::Parity(arguments) => parity::run(project, &arguments),
         Command::Report(arguments) => report::run(project, &arguments),
+        Command::Accept(arguments) => accept::run(project, &arguments),
+        Command::Show(arguments) => show::run(project, &arguments),
+        Command::Shapes(arguments) => shapes::run(project, &arguments),
         Command::Bisect(arguments) => bisect::run(project, &arguments),
         Command::Diagnose(arguments) => diagnose::run(project, &arguments),
         Command::FaultBench(arguments) => fault_bench::run(project, &arguments),
@@ -172,7 +198,10 @@ fn dispatch(
         Command::Lint(arguments) => lint::run(project, &arguments),
         Command::List(arguments) => list::run(project, &arguments),
         Command::Weights(arguments) => weights::run(project, &arguments),
-        Command::GenerateBindings(_) | Command::RunScript(_) => Ok(ExitCode::SUCCESS),
+        Command::Fixtures(arguments) => fixtures::run(project, &arguments),
+        Command::Status(arguments) => status::run(project, &arguments),
+        Command::Clean(arguments) => clean::run(project, &arguments),
+        Command::Tutorial(_) | Command::GenerateBindings(_) | Command::RunScript(_) => Ok(ExitCode::SUCCESS),
     }
 }
 
@@ -217,10 +246,13 @@ fn named_line(line: &str, program: &str) -> String {
     named
 }
 
-/// Returns the arguments without the `parity` that Cargo puts in front of a subcommand's own.
+/// Returns the arguments without the `parity` that Cargo puts in front of a subcommand's own, and without
+/// [`AS_CARGO_PARITY`].
 fn arguments(program: &str, given: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = given.collect();
-    if program == PARITY && arguments.get(1).is_some_and(|first| first == "parity") {
+    if program == PARITY
+        && arguments.get(1).is_some_and(|first| first == "parity" || first == AS_CARGO_PARITY)
+    {
         arguments.remove(1);
     }
     arguments

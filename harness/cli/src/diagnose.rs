@@ -5,8 +5,9 @@ use std::process::ExitCode;
 
 use thiserror::Error;
 
+use super::find_run::find;
 use super::parity::ParityError;
-use super::{CliError, Project, report, say};
+use super::{CliError, Project, say};
 use crate::error::CommandError;
 use mlx_parity_core::diagnose::{CauseKind, FactKind};
 use mlx_parity_core::preflight::DISCOVERY;
@@ -53,7 +54,7 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
         say(&list());
         return Ok(ExitCode::SUCCESS);
     }
-    let run = report::find(project, arguments.run.as_deref())?;
+    let run = find(project, arguments.run.as_deref())?;
     let mut results = RunResults::read(run.folder(), ExpectedSpecs::Everything).map_err(ParityError::from)?;
     let diagnosed = match &arguments.spec {
         Some(id) => {

@@ -12,7 +12,7 @@
 //! specs = "parity-specs"             # folder of the specs
 //! fixtures = "fixtures"              # folder of the goldens, inputs and weights
 //! suite = "parity"                   # test target that is the parity suite
-//! exporter = "exporter"              # Python exporter whose own tests `cargo parity test` runs; default: none
+//! exporter = "exporter"              # Python exporter of the project, with tests; default: the one in this program
 //! references = "exporter/references" # locked environments of reference scripts; this is the default if it exists
 //! fault_bench = { file = "tests/faults.yaml", package = "parity-tests", binary = "bad_ports" } # default: none
 //! setup = true                       # whether commands set up MLX before they need it
@@ -36,24 +36,36 @@
 #[macro_use]
 extern crate mlx_parity_core;
 
+mod accept;
+mod as_cargo_parity;
 mod ask;
 mod bisect;
+mod bundled_exporter;
 mod cargo;
 mod check_macos;
+mod clean;
 mod commands;
 mod diagnose;
 mod diff;
 mod doctor;
 mod error;
 mod fault_bench;
+mod find_run;
 mod find_spec;
+mod fixtures;
+mod github;
+mod init;
 mod lint;
 mod list;
+mod live;
 mod manifest;
+mod mlx_rs_versions;
 mod mutate;
 mod new_spec;
 mod output;
+mod pack;
 mod parity;
+mod progress_text;
 mod project;
 mod python;
 mod references;
@@ -63,11 +75,16 @@ mod report;
 mod rustc;
 mod script;
 mod setup;
+mod shapes;
+mod show;
+mod status;
 mod steps;
 mod suite_target;
 mod test;
 mod tighten;
+mod tutorial;
 mod weights;
+mod workspace;
 mod zipped_run;
 
 pub use commands::cargo_parity;

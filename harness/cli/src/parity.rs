@@ -1,5 +1,6 @@
-//! `cargo xtask parity`: runs the suite, then prints the result of every checkpoint.
+//! `cargo xtask parity`: runs the suite, then prints the result of every spec.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
@@ -10,24 +11,35 @@ use indicatif::ProgressBar;
 use thiserror::Error;
 
 use super::cargo::cargo;
-use super::{CliError, Project, setup};
+use super::live::LiveLines;
+use super::{CliError, Project, github, setup};
 use crate::error::CommandError;
-use mlx_parity_core::report::{ReportError, environments, failures, ladders, summary_line, write_reports};
-use mlx_parity_core::results::{ExpectedSpecs, RunResults};
+use mlx_parity_core::report::{
+    Detail, ReportError, environments, failures, run_resources, run_text, summary_line, write_reports,
+};
+use mlx_parity_core::results::{ExpectedSpecs, Fate, RunResults};
 use mlx_parity_core::run_folder::FolderError;
 use mlx_parity_core::runs::{Going, Out, RunName};
 use mlx_parity_core::settings::names::INVOCATION;
+use mlx_parity_core::spec::RESERVED;
 use mlx_parity_core::spec::list::counted;
 use mlx_parity_core::text::printable::clean;
+use mlx_parity_core::text::program::program;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
-    cargo xtask parity                    every spec\n  \
-    cargo xtask parity gated_mlp          the trials with `gated_mlp` in their names\n  \
-    PARITY_LEVEL=2 cargo xtask parity     the inner checkpoints too")]
+    cargo xtask parity                    every spec, and what is wrong with the red ones\n  \
+    cargo xtask parity --all              every checkpoint\n  \
+    cargo xtask parity gated_mlp          only the trials with `gated_mlp` in their names\n  \
+    PARITY_LEVEL=2 cargo xtask parity     the inner checkpoints too\n\n\
+    Everything that was measured is in the run folder; `cargo xtask report` prints it again.\n\
+    Exits with 1 when a trial fails, or when nothing ran.")]
 pub(crate) struct Arguments {
     /// Run only the trials whose names contain this text
     filter: Option<String>,
+    /// Print every checkpoint of every spec, and the text of each failing test
+    #[arg(long)]
+    all: bool,
     /// Build and run with optimisation
     #[arg(long)]
     release: bool,
@@ -88,9 +100,12 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
             true => Err(ParityError::NoSuite { target: project.suite_target().to_owned() }.into()),
         };
     }
-    print!("{}", ladders(&results, false, true));
-    if !status.success() {
+    print!("{}", run_text(&results, if arguments.all { Detail::All } else { Detail::Brief }, true));
+    if arguments.all {
         print!("{}", failures(&results));
+    }
+    if let Some(line) = not_judged(&results) {
+        println!("{line}");
     }
     finish(project, &going.folder, &results)?;
     if !status.success() {
@@ -101,7 +116,7 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
         Some(filter) if results.is_empty() => {
             Err(ParityError::NothingSelected { filter: filter.clone() }.into())
         }
-        Some(filter) if summary.passed + summary.failed + summary.not_gated == 0 => {
+        Some(filter) if summary.passed + summary.failed + summary.not_gated + summary.new == 0 => {
             Err(ParityError::NothingRan { filter: filter.clone() }.into())
         }
         _ if summary.not_run > 0 => Err(ParityError::NotRun { specs: summary.not_run }.into()),
@@ -113,10 +128,36 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
 pub(super) fn finish(project: &Project, run: &Path, results: &RunResults) -> Result<(), ParityError> {
     write_reports(run, results)?;
     environments(results).iter().for_each(|line| println!("{line}"));
+    run_resources(results).iter().for_each(|line| println!("{line}"));
     let shown = run.strip_prefix(project.root()).unwrap_or(run);
-    println!("report.txt, junit.xml, trials.jsonl and every record: {}", shown.display());
-    println!("{}", summary_line(&results.summary()));
+    println!("report.txt, junit.xml, trials.jsonl, report.html and every record: {}", shown.display());
+    let summary = results.summary();
+    if summary.new > 0 {
+        println!("if the new statistics are right, accept them with `{} accept`", program());
+    }
+    println!("{}", summary_line(&summary));
+    github::publish(project, results);
     Ok(())
+}
+
+/// The trials about a whole spec that a filter left out, in specs that ran: nobody judged what they check.
+fn not_judged(results: &RunResults) -> Option<String> {
+    let ran = results.specs.iter().filter_map(|spec| match &spec.fate {
+        Fate::Ran(account) => Some((spec, account)),
+        _ => None,
+    });
+    let mut names = BTreeSet::new();
+    for (spec, account) in ran {
+        let judged = |name: &str| account.selected().any(|trial| trial.name == name);
+        names.extend(
+            RESERVED
+                .into_iter()
+                .filter(|name| spec.trials.iter().any(|trial| trial == name) && !judged(name)),
+        );
+    }
+    let names: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
+    (results.not_selected > 0 && !names.is_empty())
+        .then(|| format!("not selected, so not judged in these specs: {}", names.join(", ")))
 }
 
 /// One run of the suite under Cargo.
@@ -132,7 +173,7 @@ pub(super) struct SuiteRun<'a> {
 }
 
 impl SuiteRun<'_> {
-    /// Runs the suite and waits for it. A terminal shows its latest line meanwhile; the results are in the run folder.
+    /// Runs the suite and waits for it. A terminal shows its progress meanwhile; the results are in the run folder.
     pub(super) fn run(&self, project: &Project) -> Result<ExitStatus, ParityError> {
         let start = |source| ParityError::Start { source };
         let mut command = cargo(project.root());
@@ -148,20 +189,31 @@ impl SuiteRun<'_> {
         command.env("PARITY_OUT", out.path()).env("PARITY_FIXTURES", project.fixture_root());
         command.envs(self.variables.iter().copied());
         let mut child = command.stdout(Stdio::piped()).spawn().map_err(start)?;
-        // The bar starts with the first line: until then Cargo shows its own progress.
-        let mut progress: Option<ProgressBar> = None;
-        if let Some(stdout) = child.stdout.take() {
-            for line in BufReader::new(stdout).split(b'\n') {
-                let line = String::from_utf8_lossy(&line.map_err(start)?).into_owned();
-                let progress = progress.get_or_insert_with(|| {
-                    let progress = ProgressBar::new_spinner();
-                    progress.enable_steady_tick(Duration::from_millis(100));
-                    progress
-                });
-                progress.set_message(clean(&line).into_owned());
+        let _lines = self.going.map(|going| LiveLines::of(out, going));
+        if let Some(mut stdout) = child.stdout.take() {
+            match self.going {
+                // The run folder has the progress. What the suite prints is read so that it does not block.
+                Some(_) => _ = io::copy(&mut stdout, &mut io::sink()).map_err(start)?,
+                None => show_latest_line(stdout).map_err(start)?,
             }
         }
-        progress.inspect(ProgressBar::finish_and_clear);
         child.wait().map_err(start)
     }
+}
+
+/// Reads what a suite prints that makes no run; a terminal shows its latest line meanwhile.
+fn show_latest_line(stdout: impl io::Read) -> io::Result<()> {
+    // The bar starts with the first line: until then Cargo shows its own progress.
+    let mut progress: Option<ProgressBar> = None;
+    for line in BufReader::new(stdout).split(b'\n') {
+        let line = String::from_utf8_lossy(&line?).into_owned();
+        let progress = progress.get_or_insert_with(|| {
+            let progress = ProgressBar::new_spinner();
+            progress.enable_steady_tick(Duration::from_millis(100));
+            progress
+        });
+        progress.set_message(clean(&line).into_owned());
+    }
+    progress.inspect(ProgressBar::finish_and_clear);
+    Ok(())
 }

@@ -219,11 +219,16 @@ impl Project {
         self.root.join(&self.specs)
     }
 
+    /// Returns the project's own folder of fixtures.
+    pub(crate) fn own_fixture_root(&self) -> PathBuf {
+        self.root.join(&self.fixtures)
+    }
+
     /// Returns the folder of fixtures; `PARITY_FIXTURES` overrules the project's, as it does in the suite.
     pub(crate) fn fixture_root(&self) -> PathBuf {
         match settings::variable("PARITY_FIXTURES") {
             Some(other) => self.root.join(other),
-            None => self.root.join(&self.fixtures),
+            None => self.own_fixture_root(),
         }
     }
 

@@ -6,129 +6,180 @@ use std::process::ExitCode;
 
 use thiserror::Error;
 
+use super::find_run::{FoundRun, RunsError, find, find_earlier};
+use super::pack::{PackError, pack};
 use super::parity::{ParityError, finish};
-use super::zipped_run::{ZipError, unpack};
 use super::{CliError, Project, say};
 use crate::error::CommandError;
-use mlx_parity_core::report::{environments, failures, ladders, summary_line};
-use mlx_parity_core::results::{ExpectedSpecs, RunResults};
-use mlx_parity_core::runs::Out;
-use mlx_parity_core::text::suggest::did_you_mean;
+use mlx_parity_core::files::atomic::write_atomically;
+use mlx_parity_core::report::{
+    Detail, ReportError, against_text, chrome_trace, environments, failures, run_resources, run_text,
+    summary_line, write_html,
+};
+use mlx_parity_core::results::{Against, ExpectedSpecs, RunResults};
+use mlx_parity_core::runs::{KeepError, Out};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     cargo nextest run; cargo xtask report     the last nextest run, spec by spec\n  \
+    cargo xtask report --all                  with every checkpoint\n  \
     cargo xtask report --failures             with the text of every failing test\n  \
     cargo xtask report 20261116T044352647Z-12751\n  \
-    cargo xtask report run.zip                a zipped run folder, from any machine\n\n\
-    Writes report.txt, junit.xml and trials.jsonl into the run folder; a zip file is only read.\n\
+    cargo xtask report run.zip --html         a zipped run folder, from any machine, as a page\n  \
+    cargo xtask report --against main         what changed since the newest run at `main`\n  \
+    cargo xtask report --keep before-bump     pins the run, so that no newer one removes it\n\n\
+    Writes report.html, report.txt, junit.xml and trials.jsonl into the run folder; a zip file is only read.\n\
     Exits with 1 when the run is red, incomplete or still running, and with 0 otherwise.")]
 pub(crate) struct Arguments {
     /// A folder in target/parity/runs, or the path of a run folder or zip file [default: newest]
     run: Option<String>,
+    /// Print every checkpoint of every spec
+    #[arg(long)]
+    all: bool,
     /// Also print the text of each failing test
     #[arg(long)]
     failures: bool,
+    /// Order of the specs: `run` sorts them by name, `backwards` from pixels back to text encoders
+    #[arg(long, value_enum, default_value_t = Order::Run)]
+    order: Order,
+    /// Also print what changed since another run, or since the newest run at a commit
+    #[arg(long, value_name = "RUN|COMMIT")]
+    against: Option<String>,
+    /// Write the report as one HTML page [default: report.html in the run folder, RUN.html for a zip file]
+    #[arg(long, value_name = "FILE", require_equals = true, num_args = 0..=1)]
+    html: Option<Option<PathBuf>>,
+    /// Write the times of all stages as a Chrome trace, which ui.perfetto.dev opens [default: trace.json]
+    #[arg(long, value_name = "FILE", require_equals = true, num_args = 0..=1)]
+    trace: Option<Option<PathBuf>>,
+    /// Pack the run folder into one zip file, which reports on any machine
+    #[arg(long, value_name = "FILE.zip")]
+    pack: Option<PathBuf>,
+    /// Keep the run under this name
+    #[arg(long, value_name = "NAME")]
+    keep: Option<String>,
 }
 
-/// Why a run cannot be reported.
+/// The order of specs in a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Order {
+    Run,
+    Backwards,
+}
+
+/// Why a file of a report could not be written.
 #[derive(Debug, Error)]
-pub(crate) enum RunsError {
-    #[error("there is no run `{run}` in `{runs}`{near}")]
-    NoRun { run: String, runs: PathBuf, near: String },
-    #[error("nothing has been run yet: `{runs}` does not exist")]
-    NoRuns { runs: PathBuf },
-    #[error("the run in `{run}` has no results")]
-    Empty { run: PathBuf },
-    #[error(
-        "`{run}` has no folder `suites`: it was made by an earlier version, killed before its first test, or is not a run folder"
-    )]
-    NoSuites { run: PathBuf },
+pub(crate) enum ReportFileError {
+    #[error("cannot write `{path}`")]
+    Trace { path: PathBuf, source: std::io::Error },
+    #[error("cannot write the trace as JSON")]
+    Json(#[from] serde_json::Error),
+    #[error("a zip file cannot be kept")]
+    KeptZip,
+    #[error("a zip file is packed already")]
+    PackedZip,
     #[error(transparent)]
-    Zip(#[from] ZipError),
+    Report(#[from] ReportError),
+    #[error(transparent)]
+    Pack(#[from] PackError),
+    #[error(transparent)]
+    Keep(#[from] KeepError),
 }
 
-impl CommandError for RunsError {
+impl CommandError for ReportFileError {
     fn next(&self) -> Option<String> {
         match self {
-            Self::Zip(_) => None,
-            _ => Some("run the suite with `cargo xtask parity`, `cargo test` or `cargo nextest run`".into()),
+            Self::KeptZip | Self::PackedZip => Some("copy the zip file".into()),
+            Self::Pack(PackError::Name { file }) => Some(format!("use `--pack {}.zip`", file.display())),
+            Self::Keep(KeepError::Taken { .. }) => {
+                Some("choose another name, or remove that run folder first".into())
+            }
+            Self::Keep(KeepError::Running { .. }) => Some("wait until the run has ended".into()),
+            _ => None,
         }
     }
 }
 
 pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, CliError> {
-    let run = find(project, arguments.run.as_deref())?;
-    let results = RunResults::read(run.folder(), ExpectedSpecs::Everything).map_err(ParityError::from)?;
-    if results.target.is_empty() {
-        return Err(RunsError::NoSuites { run: run.named().to_owned() }.into());
+    let mut run = find(project, arguments.run.as_deref())?;
+    if let Some(name) = &arguments.keep {
+        let FoundRun::Folder(folder) = &run else { return Err(ReportFileError::KeptZip.into()) };
+        run = FoundRun::Folder(Out::of(project.root()).keep(folder, name).map_err(ReportFileError::from)?);
     }
-    if results.is_empty() {
-        return Err(RunsError::Empty { run: run.named().to_owned() }.into());
-    }
-    say(&ladders(&results, false, true));
+    let results = read(&run, arguments.order)?;
+    let earlier = arguments.against.as_deref().map(|name| -> Result<_, CliError> {
+        let earlier = find_earlier(project, name, run.folder())?;
+        let results = read(&earlier, arguments.order)?;
+        Ok((name, results))
+    });
+    let earlier = earlier.transpose()?;
+    let against = earlier.as_ref().map(|(name, before)| Against { name, before, now: &results });
+    say(&run_text(&results, if arguments.all { Detail::All } else { Detail::Brief }, true));
     if arguments.failures {
         say(&failures(&results));
     }
     match &run {
         FoundRun::Folder(folder) => finish(project, folder, &results)?,
         FoundRun::Zip { .. } => {
-            environments(&results).iter().for_each(|line| say(&format!("{line}\n")));
+            let lines = environments(&results).into_iter().chain(run_resources(&results));
+            lines.for_each(|line| say(&format!("{line}\n")));
             say(&format!("{}\n", summary_line(&results.summary())));
         }
     }
+    if let Some(against) = &against {
+        say(&format!("\n{}", against_text(against, true)));
+    }
+    write_files(arguments, &run, &results, against.as_ref())?;
     let summary = results.summary();
     let complete = summary.not_run + summary.pending == 0 && results.unended.is_empty();
     Ok(if summary.failed == 0 && complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// A run that was found.
-pub(super) enum FoundRun {
-    /// A run folder.
-    Folder(PathBuf),
-    /// A zipped run folder, unpacked until this value is dropped.
-    Zip { file: PathBuf, folder: PathBuf, _unpacked: tempfile::TempDir },
+fn read(run: &FoundRun, order: Order) -> Result<RunResults, CliError> {
+    let mut results = RunResults::read(run.folder(), ExpectedSpecs::Everything).map_err(ParityError::from)?;
+    if results.target.is_empty() {
+        return Err(RunsError::NoSuites { run: run.named().to_owned() }.into());
+    }
+    if results.is_empty() {
+        return Err(RunsError::Empty { run: run.named().to_owned() }.into());
+    }
+    if order == Order::Backwards {
+        results.backwards();
+    }
+    Ok(results)
 }
 
-impl FoundRun {
-    /// The folder with the files of the run.
-    pub(super) fn folder(&self) -> &Path {
-        match self {
-            Self::Folder(folder) | Self::Zip { folder, .. } => folder,
+/// Writes the files that were asked for, and prints where they are.
+fn write_files(
+    arguments: &Arguments,
+    run: &FoundRun,
+    results: &RunResults,
+    against: Option<&Against<'_>>,
+) -> Result<(), ReportFileError> {
+    let page = match (&arguments.html, run) {
+        (Some(Some(file)), _) => Some(file.clone()),
+        // With another run, the page in the run folder gets the column against it.
+        (Some(None), FoundRun::Folder(folder)) => Some(folder.join("report.html")),
+        (None, FoundRun::Folder(folder)) if against.is_some() => Some(folder.join("report.html")),
+        (Some(None), FoundRun::Zip { file, .. }) => {
+            Some(PathBuf::from(file.file_stem().unwrap_or_default()).with_extension("html"))
         }
-    }
-
-    /// The path that messages show.
-    fn named(&self) -> &Path {
-        match self {
-            Self::Folder(folder) => folder,
-            Self::Zip { file, .. } => file,
-        }
-    }
-}
-
-/// Finds the run with this name or path; `None` means the newest.
-pub(super) fn find(project: &Project, name: Option<&str>) -> Result<FoundRun, RunsError> {
-    let runs = Out::of(project.root()).path().join("runs");
-    let name = name.unwrap_or("latest");
-    let plain = !name.is_empty() && !name.contains(['/', '\\']) && name != "." && name != "..";
-    if let Some(run) = plain.then(|| runs.join(name)).and_then(|run| run.canonicalize().ok()) {
-        return Ok(FoundRun::Folder(run));
-    }
-    let path = Path::new(name);
-    if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("zip")) && path.exists() {
-        let (unpacked, folder) = unpack(path)?;
-        return Ok(FoundRun::Zip { file: path.to_owned(), folder, _unpacked: unpacked });
-    }
-    if name.contains(['/', '\\']) && path.is_dir() {
-        return Ok(FoundRun::Folder(path.to_owned()));
-    }
-    let entries = match std::fs::read_dir(&runs) {
-        Ok(entries) => entries,
-        Err(_) => return Err(RunsError::NoRuns { runs }),
+        (None, _) => None,
     };
-    let known: Vec<String> =
-        entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-    let near = did_you_mean(name, known.iter().map(String::as_str));
-    Err(RunsError::NoRun { run: name.to_owned(), runs, near })
+    if let Some(path) = page {
+        write_html(&path, results, against)?;
+        println!("page: {}", path.display());
+    }
+    if let Some(file) = &arguments.trace {
+        let path = file.as_deref().unwrap_or(Path::new("trace.json"));
+        let trace = chrome_trace(results)?;
+        write_atomically(path, |out| out.write_all(trace.as_bytes()))
+            .map_err(|source| ReportFileError::Trace { path: path.to_owned(), source })?;
+        println!("trace: {}; open it at https://ui.perfetto.dev", path.display());
+    }
+    if let Some(file) = &arguments.pack {
+        let FoundRun::Folder(folder) = run else { return Err(ReportFileError::PackedZip) };
+        pack(folder, file)?;
+        println!("packed: {}", file.display());
+    }
+    Ok(())
 }

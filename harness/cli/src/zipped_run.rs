@@ -38,9 +38,9 @@ pub(crate) enum ZipError {
     Unpack { path: PathBuf, source: io::Error },
 }
 
-/// Unpacks the text files of a zipped run folder; returns the temporary folder and the run folder in it.
+/// Unpacks the texts and pictures of a zipped run folder; returns the temporary folder and the run folder in it.
 ///
-/// Tensors and pictures stay packed: a report only needs to know that they exist, so each becomes an empty file.
+/// Tensors stay packed: a report only needs to know that they exist, so each becomes an empty file.
 pub(super) fn unpack(path: &Path) -> Result<(tempfile::TempDir, PathBuf), ZipError> {
     let file = regular::open(path).map_err(|source| ZipError::Open { path: path.to_owned(), source })?;
     let archive = |source| ZipError::Archive { path: path.to_owned(), source };
@@ -69,7 +69,7 @@ pub(super) fn unpack(path: &Path) -> Result<(tempfile::TempDir, PathBuf), ZipErr
             fs::create_dir_all(parent).map_err(unpacking)?;
         }
         let mut out = File::create(&target).map_err(unpacking)?;
-        if !is_text(&target) {
+        if is_tensor(&target) {
             continue;
         }
         left = left
@@ -85,9 +85,9 @@ fn copy(from: &mut impl Read, to: &mut impl Write, most: u64) -> io::Result<u64>
     io::copy(&mut from.take(most.saturating_add(1)), to)
 }
 
-fn is_text(path: &Path) -> bool {
+fn is_tensor(path: &Path) -> bool {
     let extension = path.extension().map(|extension| extension.to_string_lossy().to_ascii_lowercase());
-    !matches!(extension.as_deref(), Some("npy" | "npz" | "png" | "safetensors"))
+    matches!(extension.as_deref(), Some("npy" | "npz" | "safetensors"))
 }
 
 /// The folder that has `suites`: the top of the archive, or the one folder at its top.

@@ -82,7 +82,7 @@ pub(crate) struct Arguments {
     /// File with A's names in the order in which they are computed, one per line
     #[arg(long, value_name = "FILE")]
     order: Option<PathBuf>,
-    /// Write one record per pair to this file, as JSON lines (docs/record.md describes them)
+    /// Write one record per pair to this file, as JSON lines (docs/src/record.md describes them)
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }

@@ -8,7 +8,7 @@ use super::DoctorCheck;
 use crate::error::CommandError;
 use crate::regenerate::{leftover_bytes, not_current};
 use crate::suite_target::check_suite_target;
-use crate::{Project, regenerate};
+use crate::{Project, mlx_rs_versions, regenerate};
 use mlx_parity_core::files::size;
 use mlx_parity_core::golden::Trust;
 use mlx_parity_core::runs::Out;
@@ -19,7 +19,9 @@ use mlx_parity_core::text::error_chain;
 use mlx_parity_core::text::program::program;
 
 pub(super) fn checks(project: &Project) -> Vec<DoctorCheck> {
-    let mut checks = vec![suite(project), fixtures(project)];
+    let mut checks = vec![suite(project)];
+    checks.extend(mlx_rs(project));
+    checks.push(fixtures(project));
     checks.extend(left(project));
     checks.push(size(project));
     checks.push(disk(project.root()));
@@ -34,6 +36,12 @@ fn suite(project: &Project) -> DoctorCheck {
         ),
         Err(error) => DoctorCheck::wrong("suite", error_chain(&error), Some(error.next())),
     }
+}
+
+/// A second mlx-rs, if the lock has one.
+fn mlx_rs(project: &Project) -> Option<DoctorCheck> {
+    let found = mlx_rs_versions::locked(project.root())?;
+    Some(DoctorCheck::wrong("mlx-rs", found, Some(mlx_rs_versions::next())))
 }
 
 fn fixtures(project: &Project) -> DoctorCheck {
@@ -72,14 +80,15 @@ fn size(project: &Project) -> DoctorCheck {
     let fixtures = size::of_folder(&project.fixture_root());
     let runs = size::of_folder(&Out::of(project.root()).path().join("runs"));
     let found = format!("fixtures {}, runs {}", size::words(fixtures), size::words(runs));
-    let next = || "remove unneeded runs (in target/parity/runs) or fixtures, or raise PARITY_SIZE_LIMIT";
+    let next =
+        || format!("remove old runs with `{} clean`, remove fixtures, or raise PARITY_SIZE_LIMIT", program());
     match Settings::of_process().map(|settings| settings.sizes) {
         Err(error) => {
             DoctorCheck::wrong("size", error_chain(&error), Some("give it a size, or unset it".into()))
         }
         Ok(limits) if fixtures + runs > limits.stop => {
             let found = format!("{found}: above the limit of {}", size::words(limits.stop));
-            DoctorCheck::wrong("size", found, Some(next().into()))
+            DoctorCheck::wrong("size", found, Some(next()))
         }
         Ok(limits) if fixtures + runs > limits.warn => DoctorCheck::warn("size", found, next()),
         Ok(_) => DoctorCheck::ok("size", found),

@@ -13,6 +13,7 @@ use serde::Serialize;
 use super::{CliError, Project, say};
 use mlx_parity_core::spec::list::counted;
 use mlx_parity_core::text::printable::{clean, json, paint};
+use mlx_parity_core::text::program::{program, with_program};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
@@ -67,6 +68,10 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
     checks.extend(checkout::checks(project));
     checks.extend(variables::blocking_setting(project));
     checks.extend(variables::checks(project, std::env::vars_os()));
+    for next in checks.iter_mut().filter_map(|check| check.next.as_mut()) {
+        // Advice of other commands names `cargo xtask`.
+        *next = with_program(next, program());
+    }
     if arguments.json {
         say(&json(&format!("{}\n", serde_json::json!({"version": 1, "checks": checks}))));
     } else {

@@ -10,7 +10,10 @@ use serde_json::json;
 
 use super::DoctorCheck;
 use crate::Project;
-use crate::references::{ReferencesError, Runner, declared_packages, groups, is_made, made, on_machine};
+use crate::error::CommandError;
+use crate::references::{
+    LOCK, ReferencesError, Runner, declared_packages, groups, is_made, made, on_machine,
+};
 use mlx_parity_core::spec::Specs;
 use mlx_parity_core::text::error_chain;
 use mlx_parity_core::text::program::program;
@@ -59,7 +62,11 @@ pub(super) fn checks(project: &Project) -> Vec<DoctorCheck> {
     let folders = script_folders(project);
     let Some(locked) = project.references_folder() else {
         return match on_machine(project) {
-            Ok(Some(runner)) => look_up(&runner, &folders, &EXPORTER.map(str::to_owned), "references"),
+            Ok(Some(runner)) => {
+                let mut checks: Vec<DoctorCheck> = bundled(project).into_iter().collect();
+                checks.extend(look_up(&runner, &folders, &needed(project), "references"));
+                checks
+            }
             Ok(None) => vec![DoctorCheck::ok(
                 "references",
                 format!(
@@ -81,7 +88,11 @@ fn environments(
     locked: &Path,
     folders: &[PathBuf],
 ) -> Result<Vec<DoctorCheck>, ReferencesError> {
-    let mut checks = Vec::new();
+    let lock = locked.join(LOCK);
+    if !lock.is_file() {
+        return Err(ReferencesError::NoLock { folder: locked.to_owned() });
+    }
+    let mut checks: Vec<DoctorCheck> = bundled(project).into_iter().collect();
     for group in std::iter::once(None).chain(groups(locked)?.into_iter().map(Some)) {
         let group = group.as_deref();
         let name = format!("references{}", group.map(|group| format!(" {group}")).unwrap_or_default());
@@ -110,8 +121,11 @@ fn environments(
             checks.push(DoctorCheck::wrong(&name, error_chain(&error), Some(next)));
         }
         let mut packages = declared_packages(locked, group)?;
-        let needed = EXPORTER.map(str::to_owned).into_iter().filter(|name| !packages.contains(name));
+        let needed = needed(project).into_iter().filter(|name| !packages.contains(name));
         packages.extend(needed.collect::<Vec<_>>());
+        if project.exporter_folder().is_none() {
+            packages.retain(|name| name != EXPORTER);
+        }
         checks.extend(look_up(&runner, folders, &packages, &name));
     }
     Ok(checks)
@@ -164,8 +178,20 @@ fn look_up(runner: &Runner, folders: &[PathBuf], packages: &[String], name: &str
     found.iter().map(|package| package_check(package, name, runner.is_locked())).collect()
 }
 
-/// The exporter and what it needs.
-const EXPORTER: [&str; 3] = ["parity-export", "numpy", "safetensors"];
+/// The exporter, as a Python package.
+const EXPORTER: &str = "parity-export";
+
+/// The packages that every script needs: those of the exporter, and the project's own exporter if it has one.
+fn needed(project: &Project) -> Vec<String> {
+    let own = project.exporter_folder().map(|_| EXPORTER);
+    own.into_iter().chain(["numpy", "safetensors"]).map(str::to_owned).collect()
+}
+
+/// The exporter in this program, for a project that has none. It is unpacked when a script needs it.
+fn bundled(project: &Project) -> Option<DoctorCheck> {
+    let found = format!("{}, part of this program", env!("CARGO_PKG_VERSION"));
+    project.exporter_folder().is_none().then(|| DoctorCheck::ok(format!("references: {EXPORTER}"), found))
+}
 
 fn remake() -> String {
     format!("remove `.parity/references`; `{} regenerate-fixtures` makes it again", program())
@@ -176,8 +202,22 @@ fn package_check(package: &ImportedPackage, name: &str, locked: bool) -> DoctorC
     let version = package.version.as_deref().unwrap_or("not an installed package");
     match (&package.from, &package.home) {
         (None, _) => {
-            let install = || format!("install it for that Python: `python3 -m pip install {}`", package.name);
-            DoctorCheck::wrong(subject, "cannot be imported", Some(if locked { remake() } else { install() }))
+            let next = if locked {
+                remake()
+            } else if package.name == EXPORTER {
+                // The name is not registered on PyPI, so anybody could register it.
+                "correct the key `exporter` in `[workspace.metadata.parity]`, or remove it to use the exporter of this \
+                 program"
+                    .to_owned()
+            } else {
+                format!(
+                    "run `{} init`, which writes locked environments for references; or install it for that Python: \
+                     `python3 -m pip install {}`",
+                    program(),
+                    package.name
+                )
+            };
+            DoctorCheck::wrong(subject, "cannot be imported", Some(next))
         }
         (Some(from), Some(home)) if package.shadowed => DoctorCheck::wrong(
             subject,

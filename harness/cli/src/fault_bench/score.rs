@@ -80,7 +80,10 @@ fn checkpoints(account: &Account) -> impl Iterator<Item = &TrialResult> {
 fn red(trial: &TrialResult) -> Option<Place> {
     match &trial.outcome {
         TrialOutcome::Failed { class, .. } => Some(Place { checkpoint: trial.name.clone(), class: *class }),
-        TrialOutcome::Passed | TrialOutcome::NotGated(_) | TrialOutcome::Pending(_) => None,
+        TrialOutcome::Passed
+        | TrialOutcome::New(_)
+        | TrialOutcome::NotGated(_)
+        | TrialOutcome::Pending(_) => None,
     }
 }
 

@@ -81,6 +81,11 @@ pub(crate) fn bindings_folder(project: &Project) -> Result<PathBuf, SetupError> 
     SetupState::read(&home).map(|state| state.native(&home)).ok_or(SetupError::NoState { home })
 }
 
+/// Returns the path of the Cargo configuration that set-up writes on Linux, which need not exist.
+pub(crate) fn configuration(project: &Project) -> PathBuf {
+    config::path(project.root())
+}
+
 /// The version line of the C++ compiler that set-up uses.
 pub(crate) fn compiler() -> Result<String, SetupError> {
     Compiler::find().map(|compiler| compiler.version().to_owned())
@@ -162,6 +167,7 @@ impl<'a> Linux<'a> {
 }
 
 fn linux(project: &Project, force: bool) -> Result<String, SetupError> {
+    state::ensure_lock(project.root())?;
     let linux = Linux::of(project)?;
     let ready = linux.ready();
     let is_ready = || {

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -10,6 +11,9 @@ use super::machine::Compiler;
 use super::pins::{PinnedWheel, Pins};
 use super::wheels;
 use super::{SetupError, config, native};
+use crate::cargo::cargo;
+use crate::python::last_lines;
+use crate::workspace::packages;
 use mlx_parity_core::files::atomic::write_atomically;
 use mlx_parity_core::files::hash::hex;
 use mlx_parity_core::files::regular;
@@ -44,6 +48,30 @@ pub(super) fn mlx_sys(root: &Path) -> Result<LockedMlxSys, SetupError> {
         .find(|package| package.name == "mlx-sys")
         .map(|package| LockedMlxSys { version: package.version, checksum: package.checksum })
         .ok_or(SetupError::NoMlxSys { lock: path })
+}
+
+/// Lets Cargo write `Cargo.lock`, if that does not have mlx-sys yet but a package depends on mlx-rs.
+///
+/// A project that was just prepared has no lock, or one from before.
+pub(super) fn ensure_lock(root: &Path) -> Result<(), SetupError> {
+    if !matches!(mlx_sys(root), Err(SetupError::NoLock { .. } | SetupError::NoMlxSys { .. })) {
+        return Ok(());
+    }
+    let packages = packages(root).unwrap_or_default();
+    let needs_mlx = |name: &str| matches!(name, "mlx-rs" | "mlx-parity" | "mlx-parity-tap");
+    if !packages.iter().flat_map(|package| &package.dependencies).any(|one| needs_mlx(&one.name)) {
+        return Ok(());
+    }
+    eprintln!("resolving dependencies, so that Cargo.lock has mlx-sys");
+    let output = cargo(root)
+        .args(["metadata", "--format-version", "1"])
+        .stdout(Stdio::null())
+        .output()
+        .map_err(|source| SetupError::Metadata { reason: source.to_string() })?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(SetupError::Metadata { reason: last_lines(&output.stderr) }),
+    }
 }
 
 /// The inputs of a build; a change in any of them needs a new build.
