@@ -111,6 +111,21 @@ pub(crate) fn ports(suite: Suite) -> Suite {
                 Ok(mlx_rs::transforms::compile::compile(doubled, None)(&x)?)
             })
         })
+        .port("metric", |run| {
+            run.metric("generation_tps", 81.5);
+            forward(run, |_, array| Ok(array))
+        })
+        // Taps that are all ones, and grow from `deep.100` on.
+        .port("long_chain", |run| {
+            forward(run, |_, array| Ok(array))?;
+            let mut x = ops::ones::<f32>(&[2])?;
+            for i in 0..165 {
+                let _scope = scope("deep", None);
+                x = if i >= 100 { x.add(Array::from_f32(1.0))? } else { x };
+                x = tap(&i.to_string(), x)?;
+            }
+            Ok(())
+        })
         .port("prints", |run| {
             println!("printed by the port");
             forward(run, |_, array| Ok(array))
@@ -185,9 +200,23 @@ const FAULTS: &[(&str, Fault)] = &[
         }
         Ok(x)
     }),
+    // Takes as long as somebody wants: it waits until the file `go` appears.
+    ("waits", |name, x| {
+        while name == "out" && !in_root("go").exists() {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        Ok(x)
+    }),
+    ("tripled", |name, x| Ok(if name == "gated" { x.multiply(Array::from_f32(3.0))? } else { x })),
     ("segfault", |name, x| {
         if name == "out" {
             signal_self("-SEGV")?;
+        }
+        Ok(x)
+    }),
+    ("killed", |name, x| {
+        if name == "out" {
+            signal_self("-KILL")?;
         }
         Ok(x)
     }),

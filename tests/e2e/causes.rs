@@ -12,7 +12,7 @@ fn first(stage: &str, file: &str) -> String {
 }
 
 #[test]
-fn one_sentence_stands_at_the_top_of_every_failing_test_and_of_the_ladder() {
+fn one_sentence_stands_at_the_top_of_the_faulty_stage_and_of_the_ladder() {
     let project = Project::with_port("wrong_eps");
     let ran = project.run(&[]);
     let eps = "its output is the reference's with eps 1e-5 in place of 1e-6 in `add` (exporter/references/gated_mlp_block.py:26) (reversing this removes ";
@@ -20,12 +20,22 @@ fn one_sentence_stands_at_the_top_of_every_failing_test_and_of_the_ladder() {
         &first("norm", "ports/gated_mlp.rs"),
         eps,
         "look at  the number in the port and in its config",
-        "first faulty stage: `norm`",
+        "\n  port     tests/ports/gated_mlp.rs:52 | ",
+        "\n  reference exporter/references/gated_mlp_block.py:26 | ",
     ]);
-    // Each of the three red checkpoints names the first faulty stage, and so does the ladder.
-    assert_eq!(ran.text.matches(&first("norm", "ports/gated_mlp.rs")).count(), 4, "{}", ran.text);
-    let text = ran.text.split("---- gated_mlp/block::gated ----").nth(1).unwrap();
+    // The faulty stage has it in full, and so does the ladder. Its consequences name it in one line.
+    assert_eq!(ran.text.matches(&first("norm", "ports/gated_mlp.rs")).count(), 2, "{}", ran.text);
+    let text = ran.text.split("---- gated_mlp/block::norm ----").nth(1).unwrap();
     assert!(text.lines().nth(2).unwrap().starts_with("  cause    the first faulty stage"), "{text}");
+    for later in ["gated", "out"] {
+        let text = ran.text.split(&format!("---- gated_mlp/block::{later} ----\n")).nth(1).unwrap();
+        let (line, rest) = text.split_once('\n').unwrap();
+        assert!(rest.starts_with('\n'), "one line:\n{text}");
+        assert!(
+            line.contains("the first faulty stage is `norm`: run `cargo parity diagnose gated_mlp/block`"),
+            "{line}"
+        );
+    }
 }
 
 #[test]

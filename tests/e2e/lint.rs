@@ -43,3 +43,19 @@ fn a_run_on_golden_inputs_does_not_count_for_gates() {
     ran.is_green();
     ran.prints(&["has no checkpoint that matches the current specs"]);
 }
+
+#[test]
+fn a_green_row_with_another_range_is_reported() {
+    let project = Project::with_port("tripled");
+    project.declare("  - {name: gated, dtype: float32, rtol: 9, atol: 9, why: a test}");
+    project.edit(SPEC, "policy: fp32", "rtol: 9, atol: 9, why: a test");
+    let ran = project.run(&["--skip", "::stats"]);
+    ran.is_green();
+    let ran = lint(&project);
+    assert_eq!(ran.code, Some(1), "{}", ran.text);
+    ran.prints(&[
+        "warning: `gated` passed, but its range (max - min) is 3.00x that of the golden",
+        "block.yaml:",
+        "help: look at its values; if they are wrong, tighten the gate",
+    ]);
+}

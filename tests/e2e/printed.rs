@@ -15,7 +15,9 @@ fn masked(project: &Project, text: &str) -> String {
 
 /// Replaces runs' names and every number that was measured; columns lose their alignment.
 fn masked_line(line: &str) -> String {
+    let mut before = "";
     let words = line.split(' ').filter(|word| !word.is_empty()).map(|word| {
+        let before = std::mem::replace(&mut before, word);
         let is_run = |part: &str| {
             part.len() > 20 && part.starts_with("20") && part.contains('T') && part.contains("Z-")
         };
@@ -29,9 +31,10 @@ fn masked_line(line: &str) -> String {
         let number = bare.trim_start_matches('x').trim_end_matches(['x', 's']);
         let is_number =
             number.starts_with(|c: char| c.is_ascii_digit() || c == '-') && number.parse::<f64>().is_ok();
+        let is_size = before == "peak";
         // Small whole numbers are counts and indices, which are the same everywhere.
         let is_count = !is_multiple && number.parse::<u8>().is_ok_and(|count| count < 100);
-        let is_measured = is_number && !is_count;
+        let is_measured = is_number && (is_size || !is_count);
         if is_measured { word.replace(bare, "#") } else { word }
     });
     let indent = line.len() - line.trim_start().len();

@@ -1,4 +1,4 @@
-//! The samples of the README are what the programs print.
+//! The samples of the README and of the guide are what the programs print.
 //!
 //! A sample is a `text` block after the `sh` block with its command. `…` stands for left-out lines or for the rest of a
 //! line. Measured numbers may differ a little between processors; everything else must be the same.
@@ -10,14 +10,28 @@ use serde_json::Value;
 
 use crate::project::{Project, Ran, SPEC, repository};
 
-/// The sample that follows the command, without the indentation of a list.
+/// The README, and the pages of the guide in the order of their names.
+fn pages() -> Vec<String> {
+    let folder = repository().join("docs/src");
+    let mut paths: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
+    paths.sort();
+    paths.insert(0, repository().join("README.md"));
+    paths.iter().map(|path| fs::read_to_string(path).unwrap()).collect()
+}
+
+/// The first sample of the command, without the indentation of a list.
 pub(crate) fn sample(command: &str) -> Vec<String> {
-    let readme = fs::read_to_string(repository().join("README.md")).unwrap();
-    let lines: Vec<&str> = readme.lines().map(str::trim_end).collect();
-    let at = lines.iter().position(|line| line.trim_start() == command);
-    assert!(at.is_some(), "the README has no line `{command}`");
-    let at = at.unwrap();
-    let start = at + 1 + lines[at..].iter().position(|line| line.trim_start() == "```text").unwrap();
+    let pages = pages();
+    let lines: Vec<&str> = pages.iter().flat_map(|page| page.lines()).map(str::trim_end).collect();
+    let is_start = |at: &usize| {
+        let follows =
+            |offset: usize, text: &str| lines.get(at + offset).is_some_and(|line| line.trim_start() == text);
+        follows(0, command) && follows(1, "```") && follows(2, "```text")
+    };
+    let at = (0..lines.len()).find(is_start);
+    assert!(at.is_some(), "neither the README nor the guide has a sample of `{command}`");
+    let start = at.unwrap() + 3;
     let indent = lines[start - 1].len() - lines[start - 1].trim_start().len();
     let block = lines[start..].iter().take_while(|line| line.trim_start() != "```");
     block.map(|line| line.get(indent..).unwrap_or_default().to_owned()).collect()
@@ -41,7 +55,7 @@ pub(crate) fn check_sample(command: &str, printed: &str) {
         };
         assert!(
             found.is_some(),
-            "the README's sample of `{command}` has\n{line}\nbut this is printed:\n{}",
+            "the sample of `{command}` has\n{line}\nbut this is printed:\n{}",
             printed.join("\n")
         );
         let (at, _) = found.unwrap();
@@ -101,9 +115,9 @@ fn ladder_of<'a>(text: &'a str, id: &str) -> &'a str {
 #[test]
 fn the_green_ladder_is_printed() {
     let project = Project::with_port("right");
-    let text = ran(project.xtask(&["parity"]).output().unwrap());
+    let text = ran(project.xtask(&["parity", "--all"]).output().unwrap());
     let printed = format!("gated_mlp/block  {}", ladder_of(&text, "gated_mlp/block"));
-    let shown: Vec<String> = sample("cargo xtask parity");
+    let shown: Vec<String> = sample("cargo xtask parity --all");
     // The counts at the end are those of all bundled specs.
     let ladder = shown.iter().take_while(|line| !line.is_empty()).count();
     assert!(ladder > 5);
@@ -120,6 +134,15 @@ fn the_red_test_is_printed() {
     for line in sample("cargo test --test parity").iter().filter(|line| !line.is_empty()) {
         assert!(text.lines().any(|found| is_alike(line, found)), "{line}\n{text}");
     }
+}
+
+#[test]
+fn the_folded_ladder_and_what_was_peeked_at_are_printed() {
+    let project = Project::with_port("wrong_eps");
+    let text = ran(project.xtask(&["parity", "gated_mlp"]).output().unwrap());
+    check_sample("cargo xtask parity gated_mlp", &text);
+    let text = ran(project.command(&[]).env("PARITY_PEEK", "g*,out").output().unwrap());
+    check_sample("PARITY_PEEK='g*,out' cargo test --test parity", &text);
 }
 
 #[test]

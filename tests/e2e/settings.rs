@@ -110,8 +110,12 @@ fn what_a_killed_process_asked_for_is_not_done() {
     let folder = project.path("target/parity/runs/latest/gated_mlp/block");
     let job = folder.join("job.json");
     let asked = project.path("asked");
-    for (variable, value) in [("PARITY_WORKER", &job), ("PARITY_SNAPSHOT", &folder), ("PARITY_MUTATE", &job)]
-    {
+    for (variable, value) in [
+        ("PARITY_WORKER", &job),
+        ("PARITY_SNAPSHOT", &folder),
+        ("PARITY_SMOKE", &folder),
+        ("PARITY_MUTATE", &job),
+    ] {
         let value = value.to_str().unwrap();
         // The file repeats the request, but nobody holds its lock.
         fs::write(&asked, format!("{variable}={value}")).unwrap();

@@ -25,7 +25,7 @@ fn a_second_change_of_a_name_replaces_the_first() {
     ran.is_green();
     // A timed run calls the same closure with the same `Run` again, which changes the tap again.
     // A red port runs once more on golden inputs.
-    for (port, red, forwards) in [("changed_tap_twice", &[][..], 3), ("changed_tap", &["gated", "out"], 4)] {
+    for (port, red, forwards) in [("changed_tap_twice", &[][..], 5), ("changed_tap", &["gated", "out"], 6)] {
         let project = Project::with_port(port);
         let ran = Ran::of(project.command(&[]).env("PARITY_TIMES", "2").output().unwrap());
         assert_eq!(ran.ended("FAILED"), red, "{}", ran.text);

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::process::Stdio;
 
 use crate::processes::{is_alive, until};
-use crate::project::{Project, SPEC};
+use crate::project::{Project, Ran, SPEC};
 
 #[test]
 fn children_of_a_worker_end_at_its_timeout() {
@@ -34,8 +34,9 @@ fn what_a_port_prints_is_kept_up_to_a_bound() {
     let output = project.path("target/parity/runs/latest/gated_mlp/block/output.log");
     let text = fs::read_to_string(output).unwrap();
     assert!(text.len() < (2 << 20) + 100, "{} bytes", text.len());
-    assert!(text.starts_with("the first line\n") && text.ends_with("x\nthe last line\n"));
-    let left_out = (16 << 20) + "the first line\nthe last line\n".len() - (2 << 20);
+    let (start, end) = ("-- tap norm\n-- tap gated\nthe first line\n", "the last line\n-- tap out\n");
+    assert!(text.starts_with(start) && text.ends_with(&format!("x\n{end}")));
+    let left_out = (16 << 20) + start.len() + end.len() - (2 << 20);
     assert!(text.contains(&format!("\n[{left_out} bytes left out here]\n")));
 }
 
@@ -56,5 +57,41 @@ fn what_a_port_prints_is_kept_apart_from_the_tests() {
     ran.is_green();
     assert!(!ran.text.contains("printed by the port"));
     let output = project.path("target/parity/runs/latest/gated_mlp/block/output.log");
-    assert_eq!(fs::read_to_string(output).unwrap(), "printed by the port\n");
+    let expected = "printed by the port\n-- tap norm\n-- tap gated\n-- tap out\n";
+    assert_eq!(fs::read_to_string(output).unwrap(), expected);
+}
+
+#[test]
+fn every_failure_names_the_log_and_both_passes_print_their_taps() {
+    let project = Project::with_port("wrong_eps");
+    let ran = project.run(&[]);
+    let shown = "\n  log      target/parity/runs/";
+    assert_eq!(ran.text.matches(shown).count(), 1, "in the one failure that is shown whole:\n{}", ran.text);
+    assert!(ran.text.contains("/gated_mlp/block/output.log\n"), "{}", ran.text);
+    let output = project.path("target/parity/runs/latest/gated_mlp/block/output.log");
+    let taps = "-- tap norm\n-- tap gated\n-- tap out\n";
+    let expected = format!("{taps}-- second pass, with every golden injected\n{taps}");
+    assert_eq!(fs::read_to_string(output).unwrap(), expected);
+}
+
+#[test]
+fn above_the_size_limit_no_actual_is_kept_and_the_verdict_is_the_same() {
+    let project = Project::with_port("wrong_eps");
+    let kept = project.run(&[]);
+    let limited = Ran::of(
+        project.command(&[]).env("PARITY_SIZE_LIMIT", "1").env("PARITY_SIZE_WARN", "1").output().unwrap(),
+    );
+    assert_eq!(limited.ended("FAILED"), kept.ended("FAILED"));
+    limited.is_red(&[
+        "parity: warning: fixtures and runs take ",
+        "above 1 bytes no actual is kept; remove old runs with `cargo parity clean`",
+        "  actual   not kept: fixtures and runs have reached PARITY_SIZE_LIMIT; remove old runs with",
+        ", 3 actuals not kept\n",
+    ]);
+    assert!(!kept.text.contains("not kept") && kept.text.contains("actual/norm.npy"), "{}", kept.text);
+    let run = project.path("target/parity/runs/latest/gated_mlp/block");
+    assert!(!run.join("actual").exists() && !run.join("local/actual").exists());
+    let records = fs::read_to_string(run.join("records.jsonl")).unwrap();
+    assert_eq!(records.matches("\"not_kept\":\"fixtures and runs").count(), 3);
+    project.report(&[]).prints(&[", 3 actuals not kept\n"]);
 }

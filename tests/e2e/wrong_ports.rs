@@ -13,7 +13,7 @@ fn the_right_port_is_green() {
 /// The port, the trials that fail, and words of their failures.
 #[rstest]
 #[case::eps("wrong_eps", &["gated", "norm", "out"], &["norm: value differs", "noise 8", "first divergence"])]
-#[case::scaled("scaled", &["gated", "out"], &["gated: value differs", "last green: norm", "out: value differs", "policy `fp32`"])]
+#[case::scaled("scaled", &["gated", "out"], &["gated: value differs", "last green: norm", "out: value differs, 1226x its gate; the first faulty stage is `gated`"])]
 #[case::systematic("scaled_below_the_gate", &["norm"], &["norm: a systematic error below the gate", "the actual is the golden times (1 + "])]
 #[case::shape("shape", &["gated"], &["gated: shape differs", "[1, tokens, hidden]", "[6, 48]"])]
 #[case::dtype("dtype", &["gated", "out"], &["gated: dtype differs", "float32", "bfloat16"])]

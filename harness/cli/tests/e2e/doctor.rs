@@ -112,7 +112,7 @@ fn a_suite_that_cargo_would_not_run_is_wrong() {
     };
     project.write("Cargo.toml", "[workspace]\nmembers = [\"missing\"]\n");
     lint(
-        "Cargo cannot list the packages, so it cannot find the test target `parity`: error: failed to load manifest",
+        "the test target `parity` cannot be looked for: Cargo cannot list the packages: error: failed to load manifest",
     );
 
     let package = "[package]\nname = \"p\"\nversion = \"0.0.0\"\nedition = \"2024\"\n";

@@ -4,14 +4,19 @@ use std::process::Command;
 
 use crate::command::{BINARY, check};
 
-const COMMANDS: [&str; 16] = [
+const COMMANDS: [&str; 24] = [
+    "tutorial",
+    "init",
     "setup",
     "test",
     "parity",
     "report",
+    "accept",
+    "show",
     "bisect",
     "diagnose",
     "fault-bench",
+    "shapes",
     "mutate",
     "diff",
     "regenerate-fixtures",
@@ -21,6 +26,9 @@ const COMMANDS: [&str; 16] = [
     "lint",
     "list",
     "weights",
+    "fixtures",
+    "status",
+    "clean",
 ];
 
 /// The help that these arguments print, outside of any project.

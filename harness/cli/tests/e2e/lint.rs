@@ -173,3 +173,24 @@ fn a_loop_is_slack_only_if_all_of_it_is() {
     project.ran(&[one(0, 1e-6), one(1, 1e-6)]);
     assert!(!check(project.lint(&[]), 1, &[]).contains("warning:"), "a part of a loop proves nothing");
 }
+
+#[test]
+fn a_checkpoint_that_the_reference_computes_earlier_is_shown_with_its_line() {
+    let project = Project::new();
+    let gate = "dtype: float32, noise: 8";
+    let [norm, gated, out] = ["norm", "gated", "out"].map(|name| format!("name: {name}, {gate}"));
+    project.declare(&[&norm, &gated, &out]);
+    check(project.lint(&["--strict"]), 0, &[": 0 errors\n"]);
+    project.declare(&[&gated, &norm, &out]);
+    let text = check(
+        project.lint(&["--strict"]),
+        1,
+        &[
+            "warning: `norm` is declared after `gated`, but the reference computes it before\n",
+            "block.yaml:13:",
+            "note: the reference computes it at exporter/references/gated_mlp_block.py:reference:26",
+            "help: declare checkpoints in the order of execution",
+        ],
+    );
+    assert_eq!(text.matches("is declared after").count(), 1, "{text}");
+}

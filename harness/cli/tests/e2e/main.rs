@@ -6,20 +6,28 @@
 
 #[cfg(target_os = "linux")]
 mod check_macos;
+mod clean;
 mod colours;
 mod command;
 mod diff;
 mod doctor;
+mod documents;
+mod fixtures;
 mod help;
+mod init;
 mod lint;
 mod lint_base;
 mod new_spec;
 mod not_regular;
 mod printed_text;
 mod project;
+mod recorded_run;
 mod references;
 mod regenerate;
 #[cfg(target_os = "linux")]
 mod setup;
 mod shell_project;
+mod show;
+mod spec_from_reference;
+mod tutorial;
 mod weights;

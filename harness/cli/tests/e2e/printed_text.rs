@@ -152,9 +152,9 @@ fn specs_and_manifests_forge_nothing() {
     home.run(&["list", "--names"], 1);
 }
 
-/// The record in docs/record.md, with this checkpoint.
+/// The record in docs/src/record.md, with this checkpoint.
 fn record(checkpoint: &str) -> Value {
-    let page = fs::read_to_string(repository().join("docs/record.md")).unwrap();
+    let page = fs::read_to_string(repository().join("docs/src/record.md")).unwrap();
     let mut record: Value =
         serde_json::from_str(page.lines().find(|line| line.starts_with('{')).unwrap()).unwrap();
     record["kind"] = "checkpoint".into();
@@ -181,6 +181,7 @@ fn write_plan(home: &Home, run: &str) {
         target: "parity".into(),
         started: HOSTILE.into(),
         folder: run.into(),
+        checkout: None,
         settings: Settings::default(),
         selections: vec![Selection::default()],
         specs: vec![planned],

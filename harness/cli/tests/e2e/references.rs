@@ -231,6 +231,9 @@ fn mistakes_of_a_script_or_of_uv_are_reported() {
         &project,
         &["--yes", "--force"],
         1,
-        &["cannot read `", "uv.lock`", "`uv lock` in that folder writes uv.lock"],
+        &[
+            "has a `pyproject.toml`, but no `uv.lock`",
+            "run `cargo parity init`, which makes the lock with uv",
+        ],
     );
 }

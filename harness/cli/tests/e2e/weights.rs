@@ -138,3 +138,61 @@ fn a_spec_that_cannot_be_listed_is_one_clear_error() {
     check(project.weights(&["gated_mlp/block"]), 1, &["unknown key `prt`", "block.yaml"]);
     fs::remove_dir_all(project.0.path().join("fixtures")).unwrap();
 }
+
+#[test]
+fn a_plain_file_is_compared_with_a_spec() {
+    let project = Project::new();
+    let own = "fixtures/gated_mlp/block/weights.safetensors";
+    let against = ["--against", "gated_mlp/block"];
+    let run = |file: &str, more: &[&str]| project.weights(&[&[file], &against[..], more].concat());
+    check(run(own, &[]), 0, &["5 weights, the spec has 5", "every name, shape and dtype agrees"]);
+    check(project.weights(&[own, "--against", SPEC]), 0, &["against gated_mlp/block"]);
+
+    let header = |tensors: &str| {
+        let mut bytes = (tensors.len() as u64).to_le_bytes().to_vec();
+        bytes.extend(tensors.as_bytes());
+        // The data is never read, but must exist.
+        bytes.extend(vec![0; 64]);
+        bytes
+    };
+    let tensor = |dtype: &str, shape: &str, from: usize, to: usize| {
+        format!(r#"{{"dtype":"{dtype}","shape":{shape},"data_offsets":[{from},{to}]}}"#)
+    };
+    let tensors = format!(
+        r#"{{"norm.weight":{},"down.bias":{},"extra.0.w":{},"extra.1.w":{}}}"#,
+        tensor("F32", "[4]", 0, 16),
+        tensor("F16", "[8]", 16, 32),
+        tensor("F32", "[4]", 32, 48),
+        tensor("F32", "[4]", 48, 64)
+    );
+    project.write("model.safetensors", &header(&tensors));
+    let text = check(run("model.safetensors", &[]), 1, &["weights.rename", "UNUSED   extra.*.w (2 weights)"]);
+    for line in [
+        "  MISSING  up.weight",
+        "  SHAPE    norm.weight: the file has [4], the spec [32]",
+        "  DTYPE    down.bias: the file has float16, the spec float32",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+    let names = check(run("model.safetensors", &["--names"]), 1, &["MISSING"]);
+    assert!(!names.contains("SHAPE") && !names.contains("DTYPE"), "{names}");
+    let json: serde_json::Value =
+        serde_json::from_str(&check(run("model.safetensors", &["--json"]), 1, &[])).unwrap();
+    assert_eq!(json["unused"], serde_json::json!(["extra.0.w", "extra.1.w"]));
+
+    // A pickle can run code, so it is never read.
+    project.write("model.pt", b"");
+    for more in [&against[..], &[]] {
+        let output = project.weights(&[&["model.pt"], more].concat());
+        check(output, 1, &["convert it with `python -c", "torch.load('model.pt'", "weights_only=True"]);
+    }
+    check(
+        project.weights(&["model.safetensors"]),
+        1,
+        &["is a file, and a spec is expected", "--against <SPEC>"],
+    );
+    check(project.weights(&["a/b", "c/d"]), 1, &["one spec is expected, found 2 names"]);
+    project.write("empty/a.txt", b"");
+    check(run("empty", &[]), 1, &["`empty` holds no npy, npz or safetensors file"]);
+    check(run("fixtures/gated_mlp/block", &[]), 0, &["every name, shape and dtype agrees"]);
+}

@@ -54,11 +54,11 @@ impl Project {
     }
 }
 
-/// The README's sample of `regenerate-fixtures`, line by line, with `#` for each number.
+/// The guide's sample of `regenerate-fixtures`, line by line, with `#` for each number.
 fn sample() -> Vec<String> {
-    let readme = fs::read_to_string(repository().join("README.md")).unwrap();
+    let page = fs::read_to_string(repository().join("docs/src/fixtures.md")).unwrap();
     let command = "  cargo xtask regenerate-fixtures gated_mlp/block\n  ```\n  ```text\n";
-    let (_, block) = readme.split_once(command).unwrap();
+    let (_, block) = page.split_once(command).unwrap();
     without_numbers(block.split_once("  ```").unwrap().0)
 }
 
@@ -89,7 +89,7 @@ fn a_changed_script_is_stale_until_it_was_run() {
     let sample = sample();
     assert_eq!(sample.len(), 6);
     for line in &sample {
-        assert!(printed.contains(line), "the README has `{line}`, but this is printed:\n{text}");
+        assert!(printed.contains(line), "docs/src/fixtures.md has `{line}`, but this is printed:\n{text}");
     }
     project.prints(&["--check"], 0, &["1 current, 0 not"]);
     project.prints(&["--check", "--run"], 0, &["3 goldens reproduced, 3 of them to the bit"]);
