@@ -17,7 +17,8 @@ pytestmark = pytest.mark.skipif(not GUIDE.is_dir(), reason="the guide is in the 
 def example(page: str, word: str) -> str:
     """The only Python example of the page with this word."""
     text = (GUIDE / page).read_text(encoding="utf-8")
-    (found,) = [block for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL) if word in block]
+    blocks: list[str] = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    (found,) = [block for block in blocks if word in block]
     return found
 
 
