@@ -167,7 +167,7 @@ fn a_stage_of_very_many_operations_is_not_searched() {
     assert_eq!(found.recipe, RecipeUse::TooLarge);
 }
 
-/// The id that fills up sequences is another one.
+/// Sequences are filled up with a different id.
 #[test]
 fn another_number_in_a_table() {
     let nodes = r#"["input",[],{"name":"ids"}], ["cast",[0],{"dtype":"int32"}]"#;

@@ -1,4 +1,4 @@
-//! A table of whole numbers in which one number is another one, such as the id that fills a sequence up.
+//! A table of whole numbers with one number replaced, such as the id that fills a sequence up.
 
 use super::super::candidate::{Candidate, Expression};
 use super::super::stage::Stage;
