@@ -137,6 +137,7 @@ fn fixtures_that_nobody_uses_are_no_green_run() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn a_damaged_file_of_a_run_is_no_green_run() {
     for (port, file, says) in [
         ("right", "records.jsonl", "records.jsonl` is damaged: its content is not what a worker writes"),

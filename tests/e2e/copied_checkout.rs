@@ -68,6 +68,7 @@ fn below(folder: &Path) -> Vec<(PathBuf, bool)> {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn a_relative_root_is_that_of_the_copy() {
     let copied = Copied::new();
     let rubbish = "port `rubbish` is not registered";
@@ -104,6 +105,7 @@ fn a_compiled_root_of_another_checkout_is_red_under_any_filter() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn commands_leave_another_checkout_alone() {
     let copied = Copied::new();
     let original = copied.original.path("");

@@ -69,6 +69,7 @@ fn a_red_run_and_its_reports() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn failing_tests() {
     for (port, trial) in [
         ("wrong_eps", "norm"),

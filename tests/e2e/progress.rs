@@ -136,6 +136,7 @@ fn watched(project: &Project, terminal: bool) -> String {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn a_terminal_shows_a_live_line_per_running_spec() {
     let text = watched(&Project::with_port("waits"), true);
     assert!(text.contains("0 of 1 spec done, 0 of 1 checkpoint"), "{text}");

@@ -132,6 +132,7 @@ fn suites_of_one_command_share_its_run() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn folders_of_other_people_survive_any_number_of_runs() {
     let project = Project::with_port("right");
     let runs = project.path("runs");

@@ -20,6 +20,7 @@ fn long() -> Project {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn one_mistake_among_168_checkpoints_is_less_than_a_screen() {
     let project = long();
     let ran = Ran::of(project.xtask(&["parity"]).output().unwrap());

@@ -133,6 +133,7 @@ fn insta_update_always_accepts_at_once() {
 
 /// A red port is never accepted, however insta is told to.
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn the_statistics_of_a_red_port_are_never_accepted() {
     for (name, value) in [
         ("INSTA_UPDATE", "always"),

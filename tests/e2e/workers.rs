@@ -8,6 +8,7 @@ use crate::processes::{is_alive, until};
 use crate::project::{Project, Ran, SPEC};
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn children_of_a_worker_end_at_its_timeout() {
     let project = Project::with_port("leaves_a_child");
     project.edit(SPEC, "inputs: [x]", "inputs: [x]\ntimeout: 2s");

@@ -119,6 +119,7 @@ fn comments_order_and_settings_of_ones_own_stay() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn what_cannot_be_merged_is_refused_and_nothing_is_written() {
     let harness = Crate::new();
     harness.write("tests/parity.rs", "#[test]\nfn mine() {}\n");

@@ -22,6 +22,7 @@ const EXPORTER: &str =
     "import inspect, sys\ndef main(reference, **options):\n    reference(None)\n    sys.exit(0)\n";
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn every_template_can_be_read_and_says_what_to_fill_in() {
     let project = Project::new();
     project.write("exporter/parity_export.py", EXPORTER);
@@ -80,6 +81,7 @@ fn every_template_can_be_read_and_says_what_to_fill_in() {
 
 /// The spec of a template passes the parameters that its script takes.
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn regenerating_what_is_not_filled_in_quotes_it() {
     let project = Project::new();
     project.write(

@@ -49,6 +49,7 @@ const KINDS: &[Kind] = &[
 ];
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn specs_policies_schema_manifests_goldens_and_scripts_are_regular_files() {
     let project = Project::new();
     project.prints(1, &["--yes"], 0, &[]);

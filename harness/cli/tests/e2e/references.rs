@@ -78,6 +78,7 @@ fn calls(project: &Project) -> Vec<String> {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn an_environment_is_made_from_the_lock_for_the_group_that_a_script_names() {
     let project = project("# parity: environment = \"numpy\"\n");
     runs(
@@ -205,6 +206,7 @@ fn a_script_that_names_none_runs_with_the_plain_environment() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn mistakes_of_a_script_or_of_uv_are_reported() {
     let project = project("# parity: environment = \"jax\"\n");
     runs(&project, &["--yes"], 1, &["asks for the environment `jax`, but the groups are `numpy`, `torch`"]);

@@ -101,6 +101,7 @@ fn a_changed_script_is_stale_until_it_was_run() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn other_parameters_give_tensors_of_another_shape() {
     let project = Project::new();
     project.edit(SPEC, "tokens: 6}", "tokens: 7}");
@@ -143,6 +144,7 @@ fn the_exporters_lint_has_the_last_word() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn a_draw_without_a_seed_is_refused() {
     let project = Project::new();
     project.edit(SCRIPT, "default_rng(0)", "default_rng()");

@@ -93,6 +93,7 @@ fn a_child_that_keeps_the_output_open_holds_nobody_up() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn what_a_script_writes_is_not_held_in_memory() {
     let project = Project::new();
     // 600 MB on each stream, while the command may take 400 MB.

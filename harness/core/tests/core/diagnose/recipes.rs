@@ -72,6 +72,7 @@ fn attention_without_its_scale_or_its_mask() {
 
 /// A stage of 3 billion multiply-adds is replayed for some of its tokens.
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn a_large_stage_is_replayed_in_part() {
     let nodes = r#"["input",[],{"name":"x"}], ["weight",[],{"name":"norm"}], ["rms_norm",[0,1],{"rank":1,"eps":1e-6},0,7],
         ["weight",[],{"name":"w"}], ["linear",[2,3],{},0,8], ["reshape",[4],{"shape":[1,3000,8,128]},0,9],

@@ -17,6 +17,7 @@ use crate::repository;
 const NOISE: f64 = 8.0;
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn recipes_reproduce_the_committed_goldens() {
     let root = repository().join("fixtures");
     let manifests = WalkDir::new(&root).into_iter().filter_map(Result::ok);

@@ -108,6 +108,7 @@ fn rows_are_the_declared_trials_and_the_counts_add_up() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn a_page_of_ten_thousand_red_checkpoints_stays_small() {
     let (_home, results) = made(&many(Some(3)));
     let page = page(&results, None);

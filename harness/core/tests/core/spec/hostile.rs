@@ -87,6 +87,7 @@ fn alias_bombs_are_bounded() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn size_is_bounded() {
     check(
         &format!("a: [{}]", "1,".repeat(bounds::YAML_NODES + 1)),
