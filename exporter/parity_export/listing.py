@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from .lint import look_at_values
+from .lint import Finding, look_at_values
 from .recorder import Recorder
 from .spec_params import params_of_script
 from .values import Value
@@ -18,19 +18,19 @@ from .values import Value
 def listing(recorder: Recorder, params: Mapping[str, Any]) -> dict[str, Any]:
     """Returns everything that one run recorded, as JSON: params, points, goldens in call order, inputs and weights.
 
-    `finding` is the kind of the finding that the lint has about a tensor and the script does not accept.
+    `finding` is the kind of the finding that the lint has about a tensor and the script does not accept, and `why` its text.
     """
     goldens = {name: golden.value for name, golden in recorder.goldens.items()}
     inputs = {name: pin.value for name, pin in recorder.pins.inputs.items()}
     weights = {name: pin.value for name, pin in recorder.pins.weights.items()}
     look_at_values(recorder.lint, "golden", goldens)
-    findings = {finding.name: finding.kind for finding in recorder.lint.refused if finding.role == "golden"}
+    findings = {finding.name: finding for finding in recorder.lint.refused if finding.role == "golden"}
     files = {name: pin.file for name, pin in recorder.pins.weights.items()}
     return {
         "format": 1,
         "params": {name: value for name, value in params.items() if _is_json(value)},
         "points": [{"name": name, "kind": kind} for name, kind in recorder.seen or []],
-        "goldens": [{**_entry(name, value), "finding": findings.get(name)} for name, value in goldens.items()],
+        "goldens": [{**_entry(name, value), **_finding(findings.get(name))} for name, value in goldens.items()],
         "inputs": [_entry(name, value) for name, value in inputs.items()],
         "weights": [{**_entry(name, value), "file": files[name]} for name, value in weights.items()],
         "skipped": recorder.skipped,
@@ -78,6 +78,10 @@ def limit_memory() -> None:
 
 def _entry(name: str, value: Value) -> dict[str, Any]:
     return {"name": name, "dtype": value.dtype, "shape": list(value.shape)}
+
+
+def _finding(finding: Finding | None) -> dict[str, Any]:
+    return {"finding": finding and finding.kind, "why": finding and finding.message}
 
 
 def _is_json(value: Any) -> bool:

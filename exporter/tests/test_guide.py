@@ -41,14 +41,19 @@ def test_the_mlx_example_writes_a_sound_set(export: Any) -> None:
 
 def test_the_llama_example_writes_a_sound_set_with_the_rotation(export: Any) -> None:
     pytest.importorskip("transformers", reason="needs transformers: install the `torch` group of references/")
-    text, hooks = example("exporting.md", "LlamaConfig"), example("what-to-tap.md", "apply_rotary_pos_emb")
-    call = "    model(input_ids=ids)\n"
-    assert call in text
-    hooks = "".join(f"    {line}\n" for line in hooks.splitlines())
-    made = export(space_of(text.replace(call, hooks + call))["reference"], lint="refuse", script=__file__)
+    text = example("exporting.md", "LlamaConfig")
+    made = export(space_of(text)["reference"], lint="refuse", script=__file__)
     shapes = {name: entry["shape"] for name, entry in made.goldens.items()}
     assert shapes["layers.0.attn.q_heads"] == shapes["layers.0.attn.q_rope"] == [1, 4, 6, 8]
-    assert "layers.1.attn.softmax" in shapes
+    assert shapes["layers.1.attn.probs"] == [1, 4, 6, 6]
+    assert shapes["layers.1.after_attn"] == shapes["layers.1.attn.context"] == shapes["layers.1"] == [1, 6, 32]
+    assert shapes["layers.0.mlp.product"] == [1, 6, 48]
+    assert len(shapes) == 41, "a hook records more or less than the example says"
+
+
+def test_the_hooks_of_the_rotation_are_the_same_on_both_pages() -> None:
+    text = example("exporting.md", "LlamaConfig")
+    assert all(line in text for line in example("what-to-tap.md", "apply_rotary_pos_emb").splitlines())
 
 
 def test_the_pipeline_example_writes_a_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -279,3 +279,19 @@ mod faults {
             })
     }
 }
+
+mod params {
+    #[derive(serde::Deserialize)]
+    struct Config {
+        dim: i32,
+        layers: usize,
+        eps: f32,
+    }
+
+    #[test]
+    fn params_fill_a_struct() -> super::Tested {
+        let config: Config = serde_json::from_str(r#"{"dim": 64, "layers": 2, "eps": 1e-6}"#)?;
+        assert_eq!((config.dim, config.layers, config.eps), (64, 2, 1e-6));
+        Ok(())
+    }
+}

@@ -185,6 +185,7 @@ mod tests {
             dtype: Dtype::Float32,
             shape: shape.to_vec(),
             finding: None,
+            why: None,
             file: None,
         }
     }

@@ -25,8 +25,7 @@ pub(super) fn run(project: &Project, arguments: &Arguments, script: &Path) -> Re
         arguments.script_dir.as_deref(),
     )?
     .with_script(PathBuf::from(&script));
-    let new = [paths.spec.clone(), paths.port.clone()];
-    super::check_free(project, new.iter())?;
+    super::check_free(project, [&paths.spec].into_iter())?;
     let listing = list(project, arguments, &script)?;
     let policies = Specs::load(&project.spec_root()).policies;
     let source = SpecSource {
@@ -46,7 +45,13 @@ pub(super) fn run(project: &Project, arguments: &Arguments, script: &Path) -> Re
         project,
         &format!("        // The taps, in call order:\n{}", commented(&taps(&lines, ""))),
     );
-    let mut files = vec![(paths.spec.clone(), text.clone()), (paths.port.clone(), port)];
+    let has_port = std::fs::symlink_metadata(project.root().join(&paths.port)).is_ok();
+    let mut files = vec![(paths.spec.clone(), text.clone())];
+    if has_port {
+        say(&format!("kept {}, which exists\n", paths.port.display()));
+    } else {
+        files.push((paths.port.clone(), port));
+    }
     let all = [(paths, text)];
     files.extend(module(project, &all));
     super::check_free(project, files.iter().map(|(path, _)| path))?;

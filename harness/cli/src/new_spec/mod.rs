@@ -20,6 +20,7 @@ use crate::error::CommandError;
 use crate::regenerate::parse_memory;
 use files::SpecPaths;
 use mlx_parity_core::run_folder::FolderError;
+use mlx_parity_core::text::program::program;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
@@ -123,6 +124,10 @@ impl CommandError for NewSpecError {
             Self::Name { .. } => Some(
                 "write `model/component`, both in lower case with `_` between words, e.g. `flux/text_encoder`".into(),
             ),
+            Self::Exists { path } if path.extension().is_some_and(|extension| extension == "yaml") => Some(format!(
+                "choose another name, or move the file away; `{} new-spec NAME --missing --write` adds what an existing spec lacks",
+                program()
+            )),
             Self::Exists { .. } => Some("choose another name, or move the file away".into()),
             Self::Outside { .. } => Some("name a folder below the project's root".into()),
             Self::Read { .. } => Some("name a file that exists".into()),

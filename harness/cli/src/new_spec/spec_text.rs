@@ -22,12 +22,12 @@ pub(super) struct SpecSource<'a> {
 }
 
 /// Goldens that prove something, and the names of the others with the exporter's finding.
-pub(super) fn usable(goldens: &[ListedTensor]) -> (Vec<ListedTensor>, Vec<(&str, &str)>) {
+pub(super) fn usable(goldens: &[ListedTensor]) -> (Vec<ListedTensor>, Vec<&ListedTensor>) {
     let (mut kept, mut left) = (Vec::new(), Vec::new());
     for golden in goldens {
-        match golden.finding.as_deref() {
+        match golden.finding {
             None => kept.push(golden.clone()),
-            Some(finding) => left.push((golden.name.as_str(), finding)),
+            Some(_) => left.push(golden),
         }
     }
     (kept, left)
@@ -78,7 +78,7 @@ impl SpecSource<'_> {
             text += "# PyTorch has channels first and MLX has channels last. For a convolution, write the port's shape and \
                      add\n# `layout: \"n c h w -> n h w c\"`, which converts the golden.\n";
         }
-        text += "# In execution order, written from the reference. Loops list the same names in every round.\ncheckpoints:\n";
+        text += "# In execution order. A line with `for` is one checkpoint per round of its loop.\ncheckpoints:\n";
         for line in &lines {
             let _ =
                 writeln!(text, "  - {}", checkpoint(line, levels.level(line), &listing.params, *has_exact));
@@ -87,18 +87,19 @@ impl SpecSource<'_> {
     }
 }
 
-/// One line per loop of names that are left out.
-pub(super) fn left_out(left: &[(&str, &str)]) -> Vec<String> {
-    let mut lines = Vec::new();
-    for (name, finding) in left {
-        let parts: Vec<&str> =
-            name.split('.').map(|part| if part.parse::<usize>().is_ok() { "*" } else { part }).collect();
-        let line = format!("{}  ({finding})", parts.join("."));
-        if !lines.contains(&line) {
-            lines.push(line);
+/// One line per loop of names that are left out, with the reason of its first one.
+pub(super) fn left_out(left: &[&ListedTensor]) -> Vec<String> {
+    let mut lines: Vec<(String, String)> = Vec::new();
+    for tensor in left {
+        let parts = tensor.name.split('.').map(|part| if part.parse::<usize>().is_ok() { "*" } else { part });
+        let name = parts.collect::<Vec<&str>>().join(".");
+        if lines.iter().all(|(earlier, _)| *earlier != name) {
+            let finding = tensor.finding.as_deref().unwrap_or_default();
+            let why = tensor.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+            lines.push((name, format!("{finding}{why}")));
         }
     }
-    lines
+    lines.into_iter().map(|(name, why)| format!("{name}  ({why})")).collect()
 }
 
 /// Returns the mapping of one checkpoint.
@@ -242,12 +243,12 @@ impl Levels {
     }
 }
 
-/// The kind of computation that a name speaks of: its last part, or else the parts around it.
+/// The kind of computation that a name speaks of: its last part, or else the parts around it from the inside out.
 fn stage(line: &FoldedLine) -> Option<Stage> {
     const WORDS: [(Stage, &[&str]); 9] = [
+        (Stage::Residual, &["residual", "after_"]),
         (Stage::Norm, &["norm", "ln_"]),
         (Stage::Rope, &["rope", "rotary"]),
-        (Stage::Residual, &["residual"]),
         (Stage::Embedding, &["embed", "wte", "wpe"]),
         (Stage::Conv, &["conv"]),
         (Stage::Modulation, &["modulation", "adaln"]),
@@ -266,14 +267,15 @@ fn stage(line: &FoldedLine) -> Option<Stage> {
             NamePart::Number(_) | NamePart::Axis(..) => None,
         })
         .collect();
-    for text in texts.iter().rev() {
+    let spoken_of = |text: &String| {
         let found = WORDS.iter().find(|(_, words)| words.iter().any(|word| text.contains(word)));
-        if let Some((stage, _)) = found {
-            return Some(*stage);
-        }
-    }
-    let last = texts.last()?;
-    ["head", "linear", "proj", "fc", "dense"].iter().any(|word| last.contains(word)).then_some(Stage::Linear)
+        found.map(|(stage, _)| *stage)
+    };
+    let (last, around) = texts.split_last()?;
+    let is_linear = || ["head", "linear", "proj", "fc", "dense"].iter().any(|word| last.contains(word));
+    spoken_of(last)
+        .or_else(|| is_linear().then_some(Stage::Linear))
+        .or_else(|| around.iter().rev().find_map(spoken_of))
 }
 
 #[cfg(test)]
@@ -329,11 +331,11 @@ weights: {file: weights.safetensors}  # 1 tensor
 level: 2
 # Left out, because they prove nothing:
 #   mask  (constant)
-# In execution order, written from the reference. Loops list the same names in every round.
+# In execution order. A line with `for` is one checkpoint per round of its loop.
 checkpoints:
   - {name: model.embed_tokens, dtype: float32, shape: [1, tokens, dim], stage: embedding, noise: 8}
   - {name: "model.layers.{i}.input_layernorm", for: {i: 0..2}, dtype: float32, shape: [1, tokens, dim], stage: norm, level: 1, noise: 8}
-  - {name: "model.layers.{i}.self_attn.q_proj", for: {i: 0..2}, hits: 2, dtype: float32, shape: [1, tokens, dim], stage: attention, level: 2, noise: 8}
+  - {name: "model.layers.{i}.self_attn.q_proj", for: {i: 0..2}, hits: 2, dtype: float32, shape: [1, tokens, dim], stage: linear, level: 2, noise: 8}
   - {name: "model.layers.{i}", for: {i: 0..2}, dtype: float32, shape: [1, tokens, dim], noise: 8}
   - {name: tokens, dtype: int64, shape: [tokens], rtol: 0, atol: 0}
   - {name: lm_head, dtype: float32, shape: [1, tokens, vocab], stage: linear, noise: 8}
@@ -361,6 +363,7 @@ checkpoints:
             dtype: Dtype::Float32,
             shape: vec![],
             finding: None,
+            why: None,
             file: None,
         };
         let line = FoldedLine { parts: parts.collect(), tensor, hits: 1 };

@@ -107,6 +107,7 @@ mod tests {
                 dtype: Dtype::Float32,
                 shape: vec![1, 2],
                 finding: None,
+                why: None,
                 file: None,
             })
             .collect();

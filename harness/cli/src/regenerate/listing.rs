@@ -43,6 +43,8 @@ pub(crate) struct ListedTensor {
     pub(crate) shape: Vec<usize>,
     /// The kind of the finding that the exporter's lint has about a golden.
     pub(crate) finding: Option<String>,
+    /// What the finding says.
+    pub(crate) why: Option<String>,
     /// The file of a weight, if the script names one.
     pub(crate) file: Option<String>,
 }

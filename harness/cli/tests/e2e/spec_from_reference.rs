@@ -74,7 +74,11 @@ fn a_spec_is_written_from_what_the_script_records() {
         .unwrap();
     assert_eq!(spec.checkpoints.len(), 1 + 3 * 3 + 1);
     // Nothing that exists is overwritten.
-    run(&project, &FROM, 1, &["`parity-specs/stack/all.yaml` already exists"]);
+    run(&project, &FROM, 1, &["`parity-specs/stack/all.yaml` already exists", "--missing --write` adds"]);
+    fs::remove_file(project.path("parity-specs/stack/all.yaml")).unwrap();
+    project.write("src/stack/all.rs", "// my port\n");
+    run(&project, &FROM, 0, &["kept src/stack/all.rs, which exists", "wrote parity-specs/stack/all.yaml"]);
+    assert_eq!(fs::read_to_string(project.path("src/stack/all.rs")).unwrap(), "// my port\n");
     let names = run(
         &project,
         &["regenerate-fixtures", "--list", "stack/all"],
