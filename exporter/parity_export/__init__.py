@@ -3,6 +3,7 @@
 from .finish import Refused
 from .floor import Floor
 from .recorder import Recorder
-from .run import main, run
+from .run import run
+from .script import main
 
 __all__ = ["Floor", "Recorder", "Refused", "main", "run"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from .draws import states
 from .executed import Executed
@@ -19,6 +19,9 @@ from .provenance import Sources
 from .settings import Settings
 from .tracing import Tracing
 from .values import Value, framework_of, hand_back, host
+
+if TYPE_CHECKING:
+    from .debug_session import Session
 
 # The unchanged run, the float64 run, the run with other random draws, and a repeat, which may change one input.
 Kind = Literal["native", "truth", "again", "repeat"]
@@ -71,6 +74,7 @@ class Collector:
         self.lowered: dict[str, str] = {}
         self.distrusted: str | None = None
         self.tracing = Tracing(Places(self.sources)) if traces else None
+        self.session: Session | None = None
         self._first = first
         self._decided: dict[tuple[str, int], str | None] = first._decided if first else {}
         self._attempts: dict[str, int] = {}
@@ -95,6 +99,8 @@ class Collector:
         recorded before, such as the output of a container, which is the output of its last layer. With a spec, only
         goldens that it declares are kept: recipes, floors and the lint then treat the others as never recorded.
         """
+        if self.hooks.is_quiet:
+            return None
         attempt = self._attempts.get(point, 0)
         self._attempts[point] = attempt + 1
         if self._first is not None:
@@ -109,6 +115,7 @@ class Collector:
         if self.settings.expected.known and name not in self.settings.expected.goldens:
             self.left_out[name] = None
             self._decided[point, attempt] = None
+            self.passes(name, point, tensor, place, "the spec does not declare it")
             self._maybe_stop(name)
             return None
         self._settle_draws(name)
@@ -120,6 +127,7 @@ class Collector:
         if sweeping and twin is not None and value.bits.size > 1:
             self.skipped[name] = twin.name
             self._decided[point, attempt] = None
+            self.passes(name, point, tensor, place, f"it has the same elements as `{twin.name}`")
             return None
         check_name(name, "golden")
         hit = self.taps.get(name, 0)
@@ -132,8 +140,15 @@ class Collector:
         self._decided[point, attempt] = final
         if self.tracing is not None:
             self.tracing.golden(final, tensor)
+        self.passes(final, point, tensor, place, None)
         self._maybe_stop(final)
         return golden
+
+    def passes(self, name: str, point: str, tensor: Any, place: str | None, unrecorded: str | None) -> None:
+        """Lets a debug session stop at a name. `unrecorded` is the reason why no golden has it."""
+        if self.session is not None:
+            with self.hooks.quiet():
+                self.session.meets(name, point, tensor, place, unrecorded)
 
     def _settle_draws(self, golden: str | None = None) -> None:
         """Reports random draws that were not saved as an input or a weight before this golden.
@@ -152,11 +167,8 @@ class Collector:
             self.lint.add("unexported-draw", golden, message)
 
     def _host(self, tensor: Any, what: str) -> Value:
-        self.hooks.is_copying = True
-        try:
+        with self.hooks.quiet():
             return host(tensor, what)
-        finally:
-            self.hooks.is_copying = False
 
     def _maybe_stop(self, final: str | None) -> None:
         if final is not None and final == self._stop_after:

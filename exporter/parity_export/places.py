@@ -27,13 +27,21 @@ def caller(sources: Sources) -> str:
 def own_frame() -> FrameType | None:
     """Returns the nearest frame of the reference itself: outside this package and the frameworks."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        file = frame.f_code.co_filename
-        module = str(frame.f_globals.get("__name__", "")).split(".")[0]
-        if not file.startswith(_OWN) and not file.startswith("<") and module not in _FRAMEWORKS:
-            return frame
+    while frame is not None and not is_own_frame(frame):
         frame = frame.f_back
-    return None
+    return frame
+
+
+def is_own_frame(frame: FrameType) -> bool:
+    """Whether a frame belongs to the reference itself: neither to this package nor to a framework."""
+    file = frame.f_code.co_filename
+    module = str(frame.f_globals.get("__name__", "")).split(".")[0]
+    return not is_exporter(file) and not file.startswith("<") and module not in _FRAMEWORKS
+
+
+def is_exporter(file: str) -> bool:
+    """Whether a source file belongs to this package."""
+    return file.startswith(_OWN)
 
 
 def package_path(file: str) -> str | None:

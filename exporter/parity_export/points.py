@@ -8,7 +8,7 @@ import importlib
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -117,12 +117,16 @@ class Hooking:
         place: str,
     ) -> None:
         """Handles the start of a module call. The framework's own layers are points, but their operations are not."""
+        if self.recorder.hooks.is_quiet:
+            return
         self.frames.append(Frame(point, is_layer))
         if self.at == "input":
             self._meet(point, _by_name(call, args, kwargs), place)
 
     def leave(self, point: str, output: Any, place: str) -> None:
         """Handles the end of a module call."""
+        if self.recorder.hooks.is_quiet:
+            return
         while self.frames and self.frames.pop().point != point:
             pass
         if self.at == "output":
@@ -132,7 +136,7 @@ class Hooking:
         self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any, is_function: bool = False
     ) -> None:
         """Handles an operation, or a function of the reference, that a module called."""
-        if not self.frames or self.frames[-1].is_layer:
+        if not self.frames or self.frames[-1].is_layer or self.recorder.hooks.is_quiet:
             return
         if not is_function:
             name = operation_name(name)
@@ -160,6 +164,7 @@ class Hooking:
                 recorder.seen.append((recorder.full(leaf), describe(tensor)))
             found = self.rules.resolve(point, leaf)
             if found is None:
+                recorder.passes(recorder.full(leaf), recorder.full(leaf), tensor, place, "no hook records it")
                 continue
             name, rule = found
             if self.at == "input" and isinstance(rule.target, str):
@@ -186,7 +191,8 @@ class Hooks:
 
     def __init__(self) -> None:
         self.active: list[Hooking] = []
-        self.is_copying = False
+        # Whether operations are the exporter's, or a person's at a stop, and not the reference's.
+        self.is_quiet = False
         self._stack: ExitStack | None = None
 
     def add(self, hooking: Hooking, model: Any, functions: Iterable[Any]) -> None:
@@ -222,16 +228,24 @@ class Hooks:
             if name in sys.modules:
                 _side(name).watch(recorder, stack)
 
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        """Ignores what runs in the block: copies to the host, and what a person evaluates in a debug session."""
+        before, self.is_quiet = self.is_quiet, True
+        try:
+            yield
+        finally:
+            self.is_quiet = before
+
     @property
     def sees_inside(self) -> bool:
-        return not self.is_copying and any(hooking.sees_inside for hooking in self.active)
+        return not self.is_quiet and any(hooking.sees_inside for hooking in self.active)
 
     def _close(self) -> None:
         self._stack = None
 
     def operation(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any) -> None:
-        # Copying a tensor to the host runs operations too, which are not the reference's.
-        if self.is_copying:
+        if self.is_quiet:
             return
         for hooking in self.active:
             hooking.operation(name, args, kwargs, output)

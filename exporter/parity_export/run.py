@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
 import inspect
 import os
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
-from . import listing, spread
+from . import spread
 from .collector import Kind
 from .draws import numpy_in_float64, other_draws, seed_all
-from .finish import Refused, finish, words
+from .finish import finish
 from .floor import distance, is_rounded
 from .names import near
 from .recipe_run import WHY_UNSURE, drop_changing, float_constants, give_twins, settle
@@ -53,7 +52,7 @@ def run(
     if spread.variant() is not None:
         options["recipes"] = False
     native = _recorder(reference, out_dir, params, source, script, options)
-    job = _Job(reference, native, seed)
+    job = Job(reference, native, seed)
     with ExitStack() as stack:
         _settle(stack, threads)
         passes = job.all(floors)
@@ -62,90 +61,21 @@ def run(
         return finish(native, passes)
 
 
-def main(reference: Reference, **options: Any) -> NoReturn:
-    """Runs a reference script: `python SCRIPT OUT_DIR`, or `python SCRIPT --list` for every name that can be recorded.
-
-    Options are those of `run`. Exits with 0 if the set was written, and with 3 if the lint refused it. A listing runs
-    the reference with the params of the spec that names the script.
-    """
-    parser = argparse.ArgumentParser(description=inspect.getdoc(reference) or "Writes a golden set.")
-    parser.add_argument("out_dir", nargs="?", help="the folder to replace with the new set")
-    parser.add_argument(
-        "--list",
-        action="store_true",
-        help="print every golden and every point of the hooked models in call order, and write no set",
-    )
-    parser.add_argument(
-        "--param",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        help="with --list: a parameter of the reference; the value is JSON or plain text (repeatable)",
-    )
-    parser.add_argument(
-        "--spec", metavar="FILE", help="with --list: take the params of this spec [default: the spec that names SCRIPT]"
-    )
-    parser.add_argument("--reuse", metavar="DIR", help="reuse the inputs and weights of this set (PARITY_REUSE)")
-    parser.add_argument(
-        "--new-inputs",
-        action="store_true",
-        default=None,
-        help="make new inputs and weights even with --reuse (PARITY_NEW_INPUTS)",
-    )
-    parser.add_argument(
-        "--report", metavar="FILE", help="write findings and counts to this file, as JSON (PARITY_REPORT)"
-    )
-    parser.add_argument(
-        "--spread",
-        action="store_true",
-        default=None,
-        help="also measure the spread over kernel choices (PARITY_SPREAD)",
-    )
-    given = parser.parse_args()
-    if given.list:
-        try:
-            _list(reference, given, options)
-        except ValueError as error:
-            parser.error(str(error))
-        sys.exit(0)
-    if given.param or given.spec:
-        parser.error("`--param` and `--spec` belong to `--list`; a set is made with the params of its spec")
-    if given.out_dir is None:
-        parser.error("OUT_DIR is missing, expected the folder to write the set to")
-    for name in ("reuse", "new_inputs", "report", "spread"):
-        if getattr(given, name) is not None:
-            options[name] = getattr(given, name)
-    try:
-        run(reference, given.out_dir, **options)
-    except Refused as refused:
-        print(words(refused.report), file=sys.stderr)
-        print("the lint refuses the set: nothing was written", file=sys.stderr)
-        sys.exit(3)
-    sys.exit(0)
-
-
-def _list(reference: Reference, given: argparse.Namespace, options: dict[str, Any]) -> None:
-    """Prints the listing, and writes it to the file of `--report` too."""
-    params = dict(options.pop("params", None) or {})
-    if reference_block(None)[0] is None:
-        script = Path(options.get("script") or inspect.getsourcefile(reference) or "")
-        params.update(listing.params(script, given.spec, given.param))
-    if given.report is not None:
-        options["report"] = given.report
-    listing.limit_memory()
-    recorder, params = _listed(reference, params=params, **options)
-    for point, kind in recorder.seen or []:
-        print(f"{point}  {kind}")
-    if recorder.settings.report is not None:
-        listing.write(listing.listing(recorder, params), recorder.settings.report)
-
-
 def points(reference: Reference, **options: Any) -> list[tuple[str, str]]:
     """Returns every golden and every point that hooks can record, in call order, with dtype and shape."""
-    return _listed(reference, **options)[0].seen or []
+    return listed(reference, **options)[0].seen or []
 
 
-def _listed(
+def listed(reference: Reference, **options: Any) -> tuple[Recorder, dict[str, Any]]:
+    """Runs the reference once and writes nothing. Returns the recorder, and the params with the function's defaults."""
+    with one_run(reference, **options) as job:
+        job.native.seen = []
+        job.once(job.native)
+        return job.native, job.params
+
+
+@contextmanager
+def one_run(
     reference: Reference,
     *,
     params: Mapping[str, Any] | None = None,
@@ -155,18 +85,18 @@ def _listed(
     threads: int = 1,
     floors: bool = True,
     **options: Any,
-) -> tuple[Recorder, dict[str, Any]]:
-    """Runs the reference once and writes nothing. Returns the recorder, and the params with the function's defaults."""
+) -> Iterator[Job]:
+    """Prepares a run that writes nothing: no set, no floors and no recipes."""
     native = _recorder(reference, "unused", params, source, script, {**options, "recipes": False})
-    native.seen = []
-    job = _Job(reference, native, seed)
+    job = Job(reference, native, seed)
     with ExitStack() as stack:
         _settle(stack, threads)
-        job.once(native)
-    return native, job.params
+        yield job
 
 
-class _Job:
+class Job:
+    """All runs of one reference."""
+
     def __init__(self, reference: Reference, native: Recorder, seed: int):
         self.reference, self.native, self.seed = reference, native, seed
         self.truths: dict[str, Value] = {}

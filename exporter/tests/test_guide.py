@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from debug_tools import answers, environment, write_script
+
+from parity_export.debug_commands import COMMANDS
 
 GUIDE = Path(__file__).parent.parent.parent / "docs" / "src"
 pytestmark = pytest.mark.skipif(not GUIDE.is_dir(), reason="the guide is in the repository, not in the package")
@@ -62,6 +67,45 @@ def test_the_pipeline_example_writes_a_set(tmp_path: Path, monkeypatch: pytest.M
     record(lambda _, latents: latents * 2, "", np.arange(4.0))
     manifest = json.loads((tmp_path / "fixtures" / "flux" / "latents" / "manifest.json").read_text())
     assert [entry["name"] for entry in manifest["tensors"]] == ["latents", "image"]
+
+
+def test_the_debug_session_is_what_is_printed() -> None:
+    text = (GUIDE / "stepping-reference.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```console\n\$ (.*?)```", text, flags=re.DOTALL)
+    command, *expected = block.splitlines()
+    command = command.replace("| python ", f"| {sys.executable} ")
+    done = subprocess.run(
+        command, shell=True, check=False, capture_output=True, text=True, env=environment(), cwd=GUIDE.parent.parent
+    )
+    # The last digits depend on the machine.
+    assert _rounded(done.stdout.splitlines()) == _rounded(expected), done.stderr
+
+
+def _rounded(lines: list[str]) -> list[str]:
+    return [re.sub(r"(\.\d\d\d)\d+", r"\1", line) for line in lines]
+
+
+def test_every_command_and_field_of_a_debug_session_is_described(tmp_path: Path) -> None:
+    text = (GUIDE / "stepping-reference.md").read_text(encoding="utf-8")
+    assert [name for name in COMMANDS if f"`{name}" not in text] == []
+    lines = [
+        "break o*",
+        "continue",
+        "location",
+        "vars",
+        "show x",
+        "eval 1",
+        "save x x.npy",
+        "status",
+        "note a",
+        "help",
+        "show y",
+    ]
+    for answer in answers(write_script(tmp_path), *lines):
+        fields = {*answer, *(answer.get("tap") or {})}
+        kinds = {"kind", "ok", "command"}
+        assert [name for name in fields | kinds if f"`{name}" not in text] == [], answer["kind"]
+        assert f"`{answer['kind']}`" in text
 
 
 def test_the_conversion_of_a_torch_file_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
