@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 Answer = dict[str, Any]
 
+LONGEST_LINE = 1 << 16
 # Rows that `vars` shows without a pattern.
 _ROWS = 200
 
@@ -61,6 +62,8 @@ def perform(session: Session, line: str) -> Answer | None:
     word = ALIASES.get(word, word)
     session.given(line.strip())
     try:
+        if len(line) > LONGEST_LINE:
+            raise UsageError(f"the line has more than {LONGEST_LINE} characters", "write shorter lines, or a block")
         command = COMMANDS.get(word)
         if command is None:
             raise _unknown(word)

@@ -139,6 +139,8 @@ class Evaluator:
                 result = None
                 if isinstance(last, ast.Expr):
                     result = eval(compile(ast.Expression(last.value), _FILE, "eval"), space)
+        except SystemExit as error:
+            raise CommandError("the expression asks Python to exit", "`terminate` ends the session") from error
         except KeyboardInterrupt as error:
             raise CommandError("the evaluation was interrupted", "the reference is still paused here") from error
         except Exception as error:
@@ -148,7 +150,7 @@ class Evaluator:
             self.variables |= {key: held for key, held in changed.items() if key not in own and key != "__builtins__"}
             for key in before.keys() - space.keys():
                 self.variables.pop(key, None)
-        return result, printed.getvalue(), notes
+        return result, _cut(printed.getvalue()), notes
 
 
 _NOTHING = object()
@@ -162,7 +164,7 @@ class EvalError(CommandError):
         super().__init__(f"{type(error).__name__}: {shown}".rstrip(": "), "correct the expression, and evaluate again")
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not is_exporter(frame.filename)]
         self.traceback = "".join(traceback.format_list(frames))
-        self.printed = printed
+        self.printed = _cut(printed)
 
 
 def _parsed(text: str) -> ast.Module:

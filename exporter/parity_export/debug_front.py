@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, TextIO
 
-from .debug_commands import COMMANDS
+from .debug_commands import COMMANDS, LONGEST_LINE
 from .debug_text import words
 
 PROMPT, MORE = "(parity) ", "... "
@@ -23,16 +23,18 @@ class Console:
 
     def __init__(self, is_json: bool):
         self.is_json = is_json
-        self.is_terminal = sys.stdin.isatty() and sys.stdout.isatty() and not is_json
-        self._in: TextIO = sys.stdin if sys.stdin.isatty() else _taken(0, "r")
+        self.is_terminal = _is_terminal(sys.stdin)
+        # `input` edits lines only if it also writes to a terminal.
+        self._edits = self.is_terminal and _is_terminal(sys.stdout) and not is_json
+        self._in: TextIO = sys.stdin if self.is_terminal else _taken(0, "r")
         self._out: TextIO = _taken(1, "w") if is_json else sys.stdout
-        if self.is_terminal:
+        if self._edits:
             _load_readline()
 
     def complete(self, names: Callable[[], Iterable[str]]) -> None:
         """Completes commands and names with the tab key, on a terminal that has readline."""
         readline = sys.modules.get("readline")
-        if not self.is_terminal or readline is None:
+        if not self._edits or readline is None:
             return
 
         def found(text: str, at: int) -> str | None:
@@ -46,17 +48,21 @@ class Console:
 
     def read(self, is_first: bool) -> str | None:
         """Returns the next line, or none at the end of the input."""
-        if self.is_terminal:
+        if self._edits:
             try:
                 return input(PROMPT if is_first else MORE)
             except EOFError:
                 print(flush=True)
                 return None
-        line = self._in.readline()
+        line = self._in.readline(LONGEST_LINE + 2)
         if not line:
             return None
+        rest = line
+        while rest and not rest.endswith("\n"):
+            # Too long, or the last one. A command that is too long is refused, so its rest is not kept.
+            rest = self._in.readline(LONGEST_LINE)
         line = line.rstrip("\r\n")
-        if line.strip() and not self.is_json:
+        if line.strip() and not self.is_json and not self.is_terminal:
             # The output of a script reads as a session at a terminal does.
             self._write(f"{PROMPT if is_first else MORE}{line}")
         return line
@@ -79,9 +85,18 @@ class Console:
             os.dup2(os.open(os.devnull, os.O_WRONLY), self._out.fileno())
 
 
+def _is_terminal(stream: TextIO | None) -> bool:
+    """Whether a stream is a terminal. Python has none for a descriptor that its parent closed."""
+    return stream is not None and stream.isatty()
+
+
 def _taken(descriptor: int, mode: Literal["r", "w"]) -> TextIO:
     """Returns a private copy of standard input or output, and leaves a harmless one to the reference."""
-    private = os.dup(descriptor)
+    try:
+        private = os.dup(descriptor)
+    except OSError:
+        # The parent closed it. There are no commands then, or nobody reads the answers.
+        return open(os.devnull, mode, encoding="utf-8")
     if descriptor == 0:
         empty = os.open(os.devnull, os.O_RDONLY)
         os.dup2(empty, 0)

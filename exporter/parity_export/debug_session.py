@@ -16,6 +16,7 @@ from .debug_commands import Resume, perform
 from .debug_eval import Evaluator, Taps
 from .debug_place import Locator, Stop, Tap
 from .debug_trace import Trace
+from .listing import is_json
 from .places import is_own_frame, own_frame
 from .recorder import Recorder
 from .run import Reference, one_run
@@ -83,7 +84,7 @@ class Session:
         self.locator = Locator(recorder.sources, getattr(reference, "__code__", None))
         self.trace = Trace(None)
         self.resume: Resume | None = None
-        self._line = self._command = 0
+        self._line = self._command = self._noted = 0
         self._status = 0
         self._pausing = False
         self._is_interruptible = False
@@ -159,6 +160,9 @@ class Session:
         self.resume = None
         answer = {"kind": "stopped", "ok": stop.why["reason"] != "failed", "command": command, **self.stop_json(stop)}
         self.trace.add("answer", number=self._command, answer=answer)
+        for note in self.recorder.pins.notes[self._noted :]:
+            self.front.note(f"note: {note}")
+        self._noted = len(self.recorder.pins.notes)
         self.front.answer(answer)
 
     def statistics(self, name: str) -> Statistics:
@@ -216,7 +220,7 @@ class Session:
         self.stop = None
         try:
             forward()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self._failed(error)
             return
         missed = None
@@ -224,7 +228,7 @@ class Session:
             missed = self.resume.missed(self.recorder.goldens)
         self._stand(Stop({"reason": "returned"}, note=missed))
 
-    def _failed(self, error: Exception) -> None:
+    def _failed(self, error: BaseException) -> None:
         last = self._last_tap()
         after = "before it recorded a name" if last is None else f"after `{last}`"
         message = f"the reference failed {after}: {type(error).__name__}: {error}"
@@ -332,7 +336,4 @@ def _dtype(tensor: Any) -> str:
 
 
 def _json_params(params: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: value if isinstance(value, (str, int, float, bool, type(None))) else repr(value)
-        for name, value in params.items()
-    }
+    return {name: value if is_json(value) else repr(value) for name, value in params.items()}

@@ -28,7 +28,7 @@ def listing(recorder: Recorder, params: Mapping[str, Any]) -> dict[str, Any]:
     files = {name: pin.file for name, pin in recorder.pins.weights.items()}
     return {
         "format": 1,
-        "params": {name: value for name, value in params.items() if _is_json(value)},
+        "params": {name: value for name, value in params.items() if is_json(value)},
         "points": [{"name": name, "kind": kind} for name, kind in recorder.seen or []],
         "goldens": [{**_entry(name, value), **_finding(findings.get(name))} for name, value in goldens.items()],
         "inputs": [_entry(name, value) for name, value in inputs.items()],
@@ -84,7 +84,8 @@ def _finding(finding: Finding | None) -> dict[str, Any]:
     return {"finding": finding and finding.kind, "why": finding and finding.message}
 
 
-def _is_json(value: Any) -> bool:
+def is_json(value: Any) -> bool:
+    """Whether JSON can hold a value. It has no NaN and no infinity."""
     try:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError):

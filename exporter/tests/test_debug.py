@@ -156,6 +156,8 @@ def test_the_prints_of_the_reference_stay_apart_from_json(script: Path) -> None:
         ("eval 1 +* 2", "this is not Python: invalid syntax in line 1, column 4", "correct the expression"),
         ("eval taps = 1", "`taps` is a name of the session and cannot be set", "choose another name"),
         ("eval [0] * 10**15", "MemoryError", "correct the expression"),
+        ("eval exit(3)", "the expression asks Python to exit", "`terminate` ends the session"),
+        (f"eval {'1+' * 40_000}1", "the line has more than 65536 characters", "write shorter lines"),
         ("note", "`note` needs a text", "the trace keeps it"),
         ("help nothing", "unknown command `nothing`", "`help` lists the commands"),
     ],
@@ -248,6 +250,31 @@ def test_a_reference_that_fails(script: Path) -> None:
     assert "(True, 1)" in shown
     assert '  > 17 |         raise RuntimeError("no such luck")' in shown
     assert shown[-1] == "ended: the reference failed"
+
+
+def test_params_that_json_cannot_hold_are_texts(script: Path) -> None:
+    (status, _) = answers(script, "status", params={"dim": float("inf"), "rounds": [1]})
+    assert status["params"] == {"dim": "inf", "rounds": [1], "fails": False}
+
+
+def test_a_reference_that_exits_has_failed(tmp_path: Path) -> None:
+    script = write_script(tmp_path, LOOP.replace('raise RuntimeError("no such luck")', "raise SystemExit(7)"))
+    found = answers(script, "continue", "eval len(taps)", status=1, params={"fails": True})
+    assert found[0]["why"] == {"reason": "failed", "error": "the reference failed after `step.1.up`: SystemExit: 7"}
+    assert found[1]["values"][0]["values"] == [6]
+    assert found[2]["how"] == "crashed"
+
+
+def test_a_closed_input_ends_the_session_and_a_long_line_is_refused(script: Path) -> None:
+    command = f"{sys.executable} {script} --debug --json"
+    closed = subprocess.run(
+        f"{command} <&-", shell=True, check=False, capture_output=True, text=True, env=environment(), cwd=script.parent
+    )
+    assert (closed.returncode, closed.stderr.count("Traceback")) == (0, 0), closed.stderr
+    long = session(script, "note " + "a" * 200_000, "next", arguments=("--json",))
+    assert long.returncode == 2
+    (_, refused, _) = map(json.loads, long.stdout.splitlines())
+    assert refused["message"] == "line 1 of the script: the line has more than 65536 characters"
 
 
 def test_a_script_ends_at_a_line_that_is_no_command(script: Path) -> None:
