@@ -95,3 +95,13 @@ def answers(
         assert debug(runpy.run_path(str(script))["reference"], front, **options) == status
     assert front.answers[0]["why"] == {"reason": "start"}
     return front.answers[1:]
+
+
+def stops(found: list[dict[str, Any]]) -> list[str]:
+    """Returns the names at which a session stopped, and its end if it got there."""
+    stopped = [answer for answer in found if answer["kind"] == "stopped"]
+    return [_name(answer["tap"]) if answer["tap"] else answer["why"]["reason"] for answer in stopped]
+
+
+def _name(tap: dict[str, Any]) -> str:
+    return f"{tap['name']}@{tap['hit']}" if tap["hit"] else str(tap["name"])

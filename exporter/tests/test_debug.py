@@ -7,26 +7,15 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from debug_tools import LOOP, answers, environment, session, write_script
+from debug_tools import LOOP, answers, environment, session, stops, write_script
 
 
 @pytest.fixture
 def script(tmp_path: Path) -> Path:
     return write_script(tmp_path)
-
-
-def stops(found: list[dict[str, Any]]) -> list[str]:
-    """Returns the names at which a session stopped, and its end if it got there."""
-    stopped = [answer for answer in found if answer["kind"] == "stopped"]
-    return [_name(answer["tap"]) if answer["tap"] else answer["why"]["reason"] for answer in stopped]
-
-
-def _name(tap: dict[str, Any]) -> str:
-    return f"{tap['name']}@{tap['hit']}" if tap["hit"] else str(tap["name"])
 
 
 def test_a_session_in_words(script: Path) -> None:
@@ -134,62 +123,6 @@ def test_the_prints_of_the_reference_stay_apart_from_json(script: Path) -> None:
     assert json.loads(done.stdout.splitlines()[2])["output"] == "mine\n"
 
 
-@pytest.mark.parametrize(
-    ("line", "error", "advice"),
-    [
-        ("contniue", "unknown command `contniue`; similar commands: `continue`", "`help` lists the commands"),
-        ("inject out", "`inject` belongs to the port's side", "use it in `cargo parity debug SPEC`"),
-        ("break", "`break` needs a pattern", "write `break PATTERN [when EXPR] [first|hit N]`"),
-        ("break out if 1", "found `if 1` behind the pattern", "write `break PATTERN"),
-        ("break out when 1 +", "`1 +` is not a Python expression", "when actual.max() > 10"),
-        ("break out hit 0", "`0` is no number of a hit, which count from 1", "write `break PATTERN"),
-        ("break a.{b", "`a.{b` is no pattern: a brace names no axis", "such as `break layers.{i}.out`"),
-        ("break failed", "a reference is not compared with anything", "cargo parity debug SPEC"),
-        ("remove 7", "there is no breakpoint `7`; breakpoints: none", "see them with `breaks`"),
-        ("show actual", "the reference stands at no name", "use `next` or `continue` first"),
-        ("show out", "`out` is not recorded: the reference has recorded nothing so far", "use `next` or `continue`"),
-        ("until", "`until` needs a pattern", "write `until PATTERN`"),
-        ("out", "the reference is in no scope here", "use `next` or `continue`"),
-        ("next out", "`next` takes no arguments, found `out`", "write `next` alone"),
-        ("save out", "`save` needs a name and a file that ends in `.npy`", "write `save NAME FILE.npy [--force]`"),
-        ("save out 'a", "No closing quotation", "write `save NAME FILE.npy [--force]`"),
-        ("eval 1 +* 2", "this is not Python: invalid syntax in line 1, column 4", "correct the expression"),
-        ("eval taps = 1", "`taps` is a name of the session and cannot be set", "choose another name"),
-        ("eval [0] * 10**15", "MemoryError", "correct the expression"),
-        ("eval exit(3)", "the expression asks Python to exit", "`terminate` ends the session"),
-        (f"eval {'1+' * 40_000}1", "the line has more than 65536 characters", "write shorter lines"),
-        ("note", "`note` needs a text", "the trace keeps it"),
-        ("help nothing", "unknown command `nothing`", "`help` lists the commands"),
-    ],
-)
-def test_a_wrong_command_is_explained_and_the_session_goes_on(script: Path, line: str, error: str, advice: str) -> None:
-    found = answers(script, line, "next", "terminate")
-    assert (found[0]["ok"], found[0]["command"]) == (False, line.split(" ", maxsplit=1)[0])
-    assert error in found[0]["message"]
-    assert advice in found[0]["next"]
-    assert stops(found) == ["step.0.norm"]
-
-
-@pytest.mark.parametrize(
-    ("line", "error"),
-    [
-        ("show step.0.norn", "`step.0.norn` is not recorded so far; similar names: `step.0.norm`"),
-        ("show x 9", "`[9]` does not fit `x`, which is float32 [3, 4]: index 9 is out of bounds"),
-        ("show x y", "`y` is not a slice"),
-        ("show x __import__('os')", "is not a slice"),
-        ("vars nothing*", "no tensor matches `nothing*`"),
-        ("eval 1 / 0", "ZeroDivisionError: division by zero"),
-        ("eval taps['y']", "KeyError: `y` is not recorded so far"),
-        ("save x missing/x.npy", "cannot write `missing/x.npy`: No such file or directory"),
-        ("save x reference.npy/", "`save` needs a name and a file that ends in `.npy`"),
-    ],
-)
-def test_a_wrong_command_at_a_stop(script: Path, line: str, error: str) -> None:
-    found = answers(script, "next", line, "next", "terminate")
-    assert not found[1]["ok"] and error in found[1]["message"]
-    assert stops(found) == ["step.0.norm", "step.0.up"]
-
-
 def test_python_over_several_lines_keeps_its_variables(script: Path) -> None:
     lines = ["next", "eval far = np.abs(actual) \\", "    .max()", "eval", "for name in taps:", "    print(name)", ""]
     found = answers(script, *lines, "eval if far < 1:", "  small = True", "", "eval small, round(float(far), 2)")
@@ -263,30 +196,6 @@ def test_a_reference_that_exits_has_failed(tmp_path: Path) -> None:
     assert found[0]["why"] == {"reason": "failed", "error": "the reference failed after `step.1.up`: SystemExit: 7"}
     assert found[1]["values"][0]["values"] == [6]
     assert found[2]["how"] == "crashed"
-
-
-def test_a_closed_input_ends_the_session_and_a_long_line_is_refused(script: Path) -> None:
-    command = f"{sys.executable} {script} --debug --json"
-    closed = subprocess.run(
-        f"{command} <&-", shell=True, check=False, capture_output=True, text=True, env=environment(), cwd=script.parent
-    )
-    assert (closed.returncode, closed.stderr.count("Traceback")) == (0, 0), closed.stderr
-    long = session(script, "note " + "a" * 200_000, "next", arguments=("--json",))
-    assert long.returncode == 2
-    (_, refused, _) = map(json.loads, long.stdout.splitlines())
-    assert refused["message"] == "line 1 of the script: the line has more than 65536 characters"
-
-
-def test_a_script_ends_at_a_line_that_is_no_command(script: Path) -> None:
-    found = answers(script, "next", "show y", "eval 1 +", "", "nxt", "next", is_terminal=False, status=2)
-    assert stops(found) == ["step.0.norm"]
-    assert [answer.get("message") for answer in found[1:]] == [
-        "`y` is not recorded so far; known names (3): `input.x`, `weight.up`, `step.0.norm`",
-        "this is not Python: invalid syntax in line 1, column 4",
-        "line 5 of the script: unknown command `nxt`; similar commands: `next`, `note`, `into`",
-        None,
-    ]
-    assert found[-1]["text"] == "a line of the script is no command"
 
 
 def test_a_tensor_is_saved_whole_and_never_over_a_file(script: Path, tmp_path: Path) -> None:
@@ -365,16 +274,3 @@ def test_committed_inputs_are_reused(script: Path, tmp_path: Path) -> None:
     old = answers(other, "next", shown, "status", "terminate", reuse="set")
     assert (new[2]["reused"], old[2]["reused"]) == (0, 2)
     assert new[1]["values"] != old[1]["values"]
-
-
-def test_wrong_arguments(script: Path) -> None:
-    for arguments, message in [
-        (("--list",), "`--list` and `--debug` do not go together"),
-        (("out",), "`out` is not used: `--list` and `--debug` write no set"),
-        (("--param", "dim"), "`--param dim` is not NAME=VALUE"),
-    ]:
-        done = session(script, arguments=arguments)
-        assert (done.returncode, message in done.stderr) == (2, True), done.stderr
-    command = [sys.executable, str(script), "--json", "out"]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment(), cwd=script.parent)
-    assert (done.returncode, "`--json` and `--trace` belong to `--debug`" in done.stderr) == (2, True)
