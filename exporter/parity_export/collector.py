@@ -115,7 +115,7 @@ class Collector:
         if self.settings.expected.known and name not in self.settings.expected.goldens:
             self.left_out[name] = None
             self._decided[point, attempt] = None
-            self.passes(name, point, tensor, place, "the spec does not declare it")
+            self.passes(name, point, tensor, "the spec does not declare it")
             self._maybe_stop(name)
             return None
         self._settle_draws(name)
@@ -127,7 +127,7 @@ class Collector:
         if sweeping and twin is not None and value.bits.size > 1:
             self.skipped[name] = twin.name
             self._decided[point, attempt] = None
-            self.passes(name, point, tensor, place, f"it has the same elements as `{twin.name}`")
+            self.passes(name, point, tensor, f"it has the same elements as `{twin.name}`")
             return None
         check_name(name, "golden")
         hit = self.taps.get(name, 0)
@@ -140,15 +140,15 @@ class Collector:
         self._decided[point, attempt] = final
         if self.tracing is not None:
             self.tracing.golden(final, tensor)
-        self.passes(final, point, tensor, place, None)
+        self.passes(final, point, tensor, None)
         self._maybe_stop(final)
         return golden
 
-    def passes(self, name: str, point: str, tensor: Any, place: str | None, unrecorded: str | None) -> None:
+    def passes(self, name: str, point: str, tensor: Any, unrecorded: str | None) -> None:
         """Lets a debug session stop at a name. `unrecorded` is the reason why no golden has it."""
         if self.session is not None:
             with self.hooks.quiet():
-                self.session.meets(name, point, tensor, place, unrecorded)
+                self.session.meets(name, point, tensor, unrecorded)
 
     def _settle_draws(self, golden: str | None = None) -> None:
         """Reports random draws that were not saved as an input or a weight before this golden.

@@ -119,7 +119,7 @@ class Session:
         self._finish(how)
         return self._status
 
-    def meets(self, name: str, point: str, tensor: Any, place: str | None, unrecorded: str | None) -> None:
+    def meets(self, name: str, point: str, tensor: Any, unrecorded: str | None) -> None:
         """Handles a name that the reference passes. Pauses there if a command or a breakpoint asks for it."""
         if self._ending is not None:
             # The reference caught the exception that ends the session.

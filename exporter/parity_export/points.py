@@ -164,7 +164,7 @@ class Hooking:
                 recorder.seen.append((recorder.full(leaf), describe(tensor)))
             found = self.rules.resolve(point, leaf)
             if found is None:
-                recorder.passes(recorder.full(leaf), recorder.full(leaf), tensor, place, "no hook records it")
+                recorder.passes(recorder.full(leaf), recorder.full(leaf), tensor, "no hook records it")
                 continue
             name, rule = found
             if self.at == "input" and isinstance(rule.target, str):
