@@ -69,7 +69,9 @@ def test_a_listing_can_be_read_by_a_program(project: Path) -> None:
     assert "no spec names this script" in done.stderr
     found = json.loads((project / "listing.json").read_text())
     assert found["params"] == {"dim": 4, "layers": 2, "name": "a b", "scale": [1, 2]}
-    assert found["goldens"][0] == {"name": "layers.0.out", "dtype": "float32", "shape": [3, 4], "finding": None}
+    out = {"name": "layers.0.out", "dtype": "float32", "shape": [3, 4], "finding": None, "why": None}
+    assert found["goldens"][0] == out
+    assert found["goldens"][2]["why"].startswith("golden `mask` is False in all of its ")
     assert [(golden["name"], golden["finding"]) for golden in found["goldens"][2:]] == [("mask", "zero"), ("ids", None)]
     assert found["inputs"] == [{"name": "x", "dtype": "float32", "shape": [3, 4]}]
     assert found["weights"] == [{"name": "up", "dtype": "float32", "shape": [4, 4], "file": None}]
