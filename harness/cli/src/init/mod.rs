@@ -24,8 +24,8 @@ use manifests::{PackageNeeds, edit_config, edit_package, edit_profile};
 use mlx_parity_core::spec::list::counted;
 use mlx_parity_core::spec::{POLICIES, SCHEMA, schema_text};
 use mlx_parity_core::text::program::{program, suite_command};
-pub(crate) use source::CrateSource;
 use source::relative;
+pub(crate) use source::{CrateSource, SourceArguments};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
@@ -40,15 +40,8 @@ pub(crate) struct Arguments {
     /// Package that gets the suite [default: the one in the current folder, or the only one]
     #[arg(long, value_name = "NAME")]
     package: Option<String>,
-    /// Use the crates in this checkout of mlx-parity
-    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["git", "rev"])]
-    path: Option<PathBuf>,
-    /// Use the crates in this git repository [default: the one that this program was built from]
-    #[arg(long, value_name = "URL")]
-    git: Option<String>,
-    /// Commit of the git repository [default: the one that this program was built from]
-    #[arg(long, value_name = "REV")]
-    rev: Option<String>,
+    #[command(flatten)]
+    source: SourceArguments,
     /// Write without asking
     #[arg(long, conflicts_with = "dry_run")]
     yes: bool,
@@ -184,12 +177,8 @@ fn plan(project: &Project, package: &Package, arguments: &Arguments) -> Result<V
     let root = project.root();
     let from_root = |path: &Path| path.strip_prefix(root).unwrap_or(path).to_owned();
     let own = from_root(&package.manifest_path);
-    let (source, is_named) = CrateSource::of(
-        arguments.path.as_deref(),
-        arguments.git.as_deref(),
-        arguments.rev.as_deref(),
-        package.folder(),
-    )?;
+    let source = CrateSource::of(&arguments.source, package.folder())?;
+    let is_named = arguments.source.is_named();
     let name = own.display().to_string();
     let needs = PackageNeeds { manifest: &name, source: &source, is_named, suite: project.suite_target() };
     let mut planner = Planner { root, files: Vec::new(), conflicts: Vec::new() };

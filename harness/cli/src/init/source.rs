@@ -27,28 +27,49 @@ pub(crate) enum CrateSource {
     },
 }
 
+/// The arguments by which commands name a source.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct SourceArguments {
+    /// Use the crates in this checkout of mlx-parity
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["git", "rev"])]
+    pub(crate) path: Option<PathBuf>,
+    /// Use the crates in this git repository [default: the one that this program was built from]
+    #[arg(long, value_name = "URL")]
+    pub(crate) git: Option<String>,
+    /// Commit of the git repository [default: the one that this program was built from]
+    #[arg(long, value_name = "REV")]
+    pub(crate) rev: Option<String>,
+}
+
+impl SourceArguments {
+    /// The arguments that name a checkout.
+    pub(crate) fn of_path(path: &Path) -> Self {
+        Self { path: Some(path.to_owned()), ..Self::default() }
+    }
+
+    /// Returns whether the arguments name a source.
+    pub(crate) fn is_named(&self) -> bool {
+        self.path.is_some() || self.git.is_some() || self.rev.is_some()
+    }
+}
+
 impl CrateSource {
-    /// Returns the source that the arguments name, and whether they name one.
+    /// Returns the source that the arguments name.
     ///
     /// Without any, it is the repository of this program at the commit that the program was built from.
-    pub(crate) fn of(
-        path: Option<&Path>,
-        git: Option<&str>,
-        revision: Option<&str>,
-        manifest_folder: &Path,
-    ) -> Result<(Self, bool), InitError> {
+    pub(crate) fn of(named: &SourceArguments, manifest_folder: &Path) -> Result<Self, InitError> {
+        let SourceArguments { path, git, rev } = named;
         if let Some(path) = path {
             let full = path.canonicalize().ok().filter(|full| {
                 CRATES.iter().all(|(_, folder)| full.join(folder).join("Cargo.toml").is_file())
             });
             let Some(full) = full else { return Err(InitError::NoCheckout { path: path.to_owned() }) };
             let written = if path.is_absolute() { full } else { relative(manifest_folder, &full) };
-            return Ok((Self::Path(written), true));
+            return Ok(Self::Path(written));
         }
-        let is_named = git.is_some() || revision.is_some();
         let own = REVISION.filter(|_| git.is_none());
-        let revision = revision.or(own).map(str::to_owned);
-        Ok((Self::Git { url: git.unwrap_or(REPOSITORY).to_owned(), revision }, is_named))
+        let revision = rev.as_deref().or(own).map(str::to_owned);
+        Ok(Self::Git { url: git.as_deref().unwrap_or(REPOSITORY).to_owned(), revision })
     }
 
     /// Returns the source of the entry `mlx-parity` of a manifest; none if it comes from a registry or the workspace.
@@ -120,14 +141,16 @@ mod tests {
 
     #[test]
     fn the_default_is_the_repository_of_this_program() {
-        let (source, is_named) = CrateSource::of(None, None, None, Path::new("/")).unwrap();
-        assert!(!is_named);
+        let of = |named: &SourceArguments| CrateSource::of(named, Path::new("/"));
+        let source = of(&SourceArguments::default()).unwrap();
+        assert!(!SourceArguments::default().is_named());
         let entry = source.entry("mlx-parity").to_string();
         assert!(entry.contains("git = \"https://github.com/mlx-parity/mlx-parity\""), "{entry}");
-        let (source, is_named) = CrateSource::of(None, Some("u"), Some("abc"), Path::new("/")).unwrap();
-        assert!(is_named);
+        let named = SourceArguments { path: None, git: Some("u".to_owned()), rev: Some("abc".to_owned()) };
+        let source = of(&named).unwrap();
+        assert!(named.is_named());
         assert_eq!(source.entry("mlx-parity-tap").to_string().trim(), "{ git = \"u\", rev = \"abc\" }");
-        let error = CrateSource::of(Some(Path::new("/nowhere")), None, None, Path::new("/")).unwrap_err();
+        let error = of(&SourceArguments::of_path(Path::new("/nowhere"))).unwrap_err();
         assert!(error.to_string().contains("`/nowhere` is not a checkout"), "{error}");
     }
 }

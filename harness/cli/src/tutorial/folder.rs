@@ -9,9 +9,10 @@ use std::time::SystemTime;
 use super::error::TutorialError;
 use super::files::{self, Changes, SNAPSHOT, write};
 use super::lessons::{LESSONS, changes_before};
-use super::source::{NamedSource, checkout};
+use super::source::{checkout, resolve};
 use super::state::State;
 use crate::Project;
+use crate::init::SourceArguments;
 use crate::setup;
 
 /// The beginning of the names of folders that the tutorial makes by itself.
@@ -39,7 +40,7 @@ pub(super) struct OpenFolder {
 pub(super) struct Wanted<'a> {
     /// The folder; `None` is a temporary one.
     pub(super) folder: Option<&'a Path>,
-    pub(super) source: NamedSource<'a>,
+    pub(super) source: &'a SourceArguments,
     /// Begin again.
     pub(super) restart: bool,
 }
@@ -66,7 +67,7 @@ impl OpenFolder {
         let source = match known {
             Some(state) if !wanted.source.is_named() => state.source,
             known => {
-                let named = wanted.source.resolve()?;
+                let named = resolve(wanted.source)?;
                 if beginning == Beginning::Continued && known.is_some_and(|state| state.source != named) {
                     return Err(TutorialError::OtherSource { folder: root });
                 }
@@ -184,8 +185,8 @@ mod tests {
     use crate::tutorial::files::PORT;
 
     fn open(folder: &Path, restart: bool) -> Result<OpenFolder, TutorialError> {
-        let source = NamedSource { git: Some("https://x.test"), ..Default::default() };
-        OpenFolder::open(&Wanted { folder: Some(folder), source, restart })
+        let source = SourceArguments { git: Some("https://x.test".to_owned()), ..Default::default() };
+        OpenFolder::open(&Wanted { folder: Some(folder), source: &source, restart })
     }
 
     #[test]
@@ -204,8 +205,8 @@ mod tests {
         assert_eq!(fs::read_to_string(folder.join(PORT)).unwrap(), "mine");
         assert!(folder.join("tests/parity.rs").is_file(), "a missing file comes back");
         drop(again);
-        let source = NamedSource { git: Some("https://y.test"), ..Default::default() };
-        let other = Wanted { folder: Some(&folder), source, restart: false };
+        let source = SourceArguments { git: Some("https://y.test".to_owned()), ..Default::default() };
+        let other = Wanted { folder: Some(&folder), source: &source, restart: false };
         assert!(matches!(OpenFolder::open(&other), Err(TutorialError::OtherSource { .. })));
     }
 

@@ -15,6 +15,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use super::init::SourceArguments;
 use super::{CliError, say};
 pub(crate) use error::TutorialError;
 use folder::{Beginning, OpenFolder, Wanted};
@@ -22,7 +23,6 @@ use lessons::LESSONS;
 use mlx_parity_core::text::printable::{clean, paint};
 use mlx_parity_core::text::program::program;
 use session::{Ended, Learner, Session};
-use source::NamedSource;
 use state::State;
 use workshop::Workshop;
 
@@ -34,7 +34,8 @@ use workshop::Workshop;
     cargo xtask tutorial --list               List the steps\n\n\
     The tutorial takes about ten minutes, and the first build some minutes more. It needs no PyTorch\n\
     and changes nothing outside its folder. Leave at any time with q, Ctrl-D or Ctrl-C: steps that\n\
-    are done stay done. CARGO_TARGET_DIR moves the build elsewhere, as usual.\n\n\
+    are done stay done. CARGO_TARGET_DIR moves the build elsewhere, as usual. If this program lies in a\n\
+    checkout of mlx-parity, the crates come from there.\n\n\
     With --non-interactive, exits with 1 when a step fails its check.")]
 pub(crate) struct Arguments {
     /// Folder of the tutorial, new or empty [default: a temporary folder]
@@ -48,15 +49,8 @@ pub(crate) struct Arguments {
     /// Do every step without a learner, and check each
     #[arg(long)]
     non_interactive: bool,
-    /// Use the crates in this checkout of mlx-parity [default: the one that this program lies in]
-    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["git", "rev"])]
-    path: Option<PathBuf>,
-    /// Use the crates in this git repository [default, without a checkout: the one that this program was built from]
-    #[arg(long, value_name = "URL")]
-    git: Option<String>,
-    /// Commit of the git repository [default: the one that this program was built from]
-    #[arg(long, value_name = "REV")]
-    rev: Option<String>,
+    #[command(flatten)]
+    source: SourceArguments,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
@@ -67,11 +61,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     }
     let open = OpenFolder::open(&Wanted {
         folder: arguments.folder.as_deref(),
-        source: NamedSource {
-            path: arguments.path.as_deref(),
-            git: arguments.git.as_deref(),
-            revision: arguments.rev.as_deref(),
-        },
+        source: &arguments.source,
         restart: arguments.restart,
     })?;
     let OpenFolder { root, state, beginning, .. } = &open;

@@ -3,39 +3,20 @@
 use std::path::{Path, PathBuf};
 
 use super::error::TutorialError;
-use crate::init::CrateSource;
+use crate::init::{CrateSource, SourceArguments};
 use crate::mlx_rs_versions::WANTED;
 
-/// What the arguments say about the source.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct NamedSource<'a> {
-    /// A checkout.
-    pub(super) path: Option<&'a Path>,
-    /// The URL of a git repository.
-    pub(super) git: Option<&'a str>,
-    /// A commit of the repository.
-    pub(super) revision: Option<&'a str>,
-}
-
-impl NamedSource<'_> {
-    /// Returns whether the arguments name a source.
-    pub(super) fn is_named(&self) -> bool {
-        self.path.is_some() || self.git.is_some() || self.revision.is_some()
+/// Returns the named source, or else the checkout around this program, or else its repository.
+pub(super) fn resolve(named: &SourceArguments) -> Result<CrateSource, TutorialError> {
+    let checkout = if named.is_named() { None } else { own_checkout() };
+    let path = checkout.as_deref().or(named.path.as_deref());
+    // The tutorial can be in any folder, so its manifest names a checkout by its absolute path.
+    let path =
+        path.map(std::path::absolute).transpose().map_err(|source| TutorialError::Checkout { source })?;
+    if let Some(path) = path.as_deref().filter(|path| path.to_str().is_none()) {
+        return Err(TutorialError::Unicode { path: path.to_owned() });
     }
-
-    /// Returns the named source, or else the checkout around this program, or else its repository.
-    pub(super) fn resolve(&self) -> Result<CrateSource, TutorialError> {
-        let checkout = if self.is_named() { None } else { own_checkout() };
-        let path = checkout.as_deref().or(self.path);
-        // The tutorial can be in any folder, so its manifest names a checkout by its absolute path.
-        let path =
-            path.map(std::path::absolute).transpose().map_err(|source| TutorialError::Checkout { source })?;
-        if let Some(path) = path.as_deref().filter(|path| path.to_str().is_none()) {
-            return Err(TutorialError::Unicode { path: path.to_owned() });
-        }
-        let (source, _) = CrateSource::of(path.as_deref(), self.git, self.revision, Path::new("/"))?;
-        Ok(source)
-    }
+    Ok(CrateSource::of(&SourceArguments { path, ..named.clone() }, Path::new("/"))?)
 }
 
 /// Returns the lines of `[dependencies]` and `[dev-dependencies]`.
@@ -63,7 +44,8 @@ pub(super) fn checkout(source: &CrateSource) -> Option<&Path> {
 /// moved, so the place where the program was compiled does not count.
 fn own_checkout() -> Option<PathBuf> {
     let places = [std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from), std::env::current_exe().ok()];
-    let is_checkout = |folder: &&Path| CrateSource::of(Some(folder), None, None, Path::new("/")).is_ok();
+    let is_checkout =
+        |folder: &&Path| CrateSource::of(&SourceArguments::of_path(folder), Path::new("/")).is_ok();
     let found = |place: PathBuf| place.ancestors().find(is_checkout).map(Path::to_owned);
     places.into_iter().flatten().find_map(found)
 }
@@ -89,13 +71,10 @@ mod tests {
         let repository =
             Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().canonicalize().unwrap();
         let expected = CrateSource::Path(repository.clone());
-        assert_eq!(NamedSource::default().resolve().unwrap(), expected);
-        assert_eq!(
-            NamedSource { path: Some(&repository), ..Default::default() }.resolve().unwrap(),
-            expected
-        );
+        assert_eq!(resolve(&SourceArguments::default()).unwrap(), expected);
+        assert_eq!(resolve(&SourceArguments::of_path(&repository)).unwrap(), expected);
         let other = tempfile::tempdir().unwrap();
-        let error = NamedSource { path: Some(other.path()), ..Default::default() }.resolve().unwrap_err();
+        let error = resolve(&SourceArguments::of_path(other.path())).unwrap_err();
         assert!(error.to_string().contains("is not a checkout of mlx-parity"), "{error}");
     }
 }
