@@ -15,6 +15,7 @@ mod flux;
 mod flux_text;
 mod gated_mlp;
 mod misbehaving;
+mod picture;
 mod quantized;
 mod qwen3;
 mod qwen_image;
@@ -49,7 +50,7 @@ fn main() -> ExitCode {
     let xtask = || Project::new(&root, "parity-specs", "fixtures").without_setup();
     match std::env::var("BAD_PORTS_MODE").as_deref() {
         Err(_) => MODELS.iter().fold(suite().fault_bench(), |suite, ports| ports(suite)).main(),
-        Ok("misbehaving") => misbehaving::ports(suite()).main(),
+        Ok("misbehaving") => picture::ports(misbehaving::ports(suite())).main(),
         Ok("xtask") => xtask().main(),
         Ok("xtask_with_faults") => {
             let known = xtask().fault_bench("tests/faults.yaml", "parity-tests", "bad_ports");

@@ -338,7 +338,7 @@ fn forward(run: &Run, fault: Fault) -> PortResult {
 type Met = Result<Array, Box<dyn std::error::Error + Send + Sync>>;
 
 /// Runs the block with plain operations, and calls `meet` where it has taps.
-fn forward_by(run: &Run, mut meet: impl FnMut(&str, Array) -> Met) -> PortResult {
+pub(crate) fn forward_by(run: &Run, mut meet: impl FnMut(&str, Array) -> Met) -> PortResult {
     if let Some(path) = std::env::var_os("BAD_PORTS_COUNT") {
         let mut count = std::fs::OpenOptions::new().create(true).append(true).open(path)?;
         std::io::Write::write_all(&mut count, format!("{}\n", std::process::id()).as_bytes())?;

@@ -163,3 +163,18 @@ fn specs_are_listed_backwards_from_the_picture() {
     let text = project.report(&["--order", "backwards"]).text;
     assert!(text.find("z/decoder").unwrap() < text.find("gated_mlp/block").unwrap(), "{text}");
 }
+
+#[test]
+fn checkpoints_are_listed_backwards_and_a_red_spec_names_its_log_once() {
+    let project = Project::with_port("scaled");
+    let ran = project.run(&["--skip", "::stats"]);
+    let ladder = &ran.text[ran.text.find("  counts   ").unwrap()..];
+    assert_eq!(ladder.matches("/gated_mlp/block/output.log\n").count(), 1, "{ladder}");
+    for arguments in [&["--order", "backwards"][..], &["--order", "backwards", "--all"]] {
+        let text = project.report(arguments).text;
+        let at = |row: &str| text.find(row).unwrap_or_else(|| panic!("no `{row}` in:\n{text}"));
+        assert!(at("value     out ") < at("value     gated "), "{text}");
+        assert!(at("value     gated ") < at("ok        norm "), "{text}");
+        assert!(text.contains("<- first divergence, last green: norm"), "{text}");
+    }
+}

@@ -67,7 +67,8 @@ fn every_failure_names_the_log_and_both_passes_print_their_taps() {
     let project = Project::with_port("wrong_eps");
     let ran = project.run(&[]);
     let shown = "\n  log      target/parity/runs/";
-    assert_eq!(ran.text.matches(shown).count(), 1, "in the one failure that is shown whole:\n{}", ran.text);
+    let count = ran.text.matches(shown).count();
+    assert_eq!(count, 2, "in the one failure that is shown whole, and in the summary:\n{}", ran.text);
     assert!(ran.text.contains("/gated_mlp/block/output.log\n"), "{}", ran.text);
     let output = project.path("target/parity/runs/latest/gated_mlp/block/output.log");
     let taps = "-- tap norm\n-- tap gated\n-- tap out\n";

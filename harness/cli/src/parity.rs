@@ -116,7 +116,9 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
         Some(filter) if results.is_empty() => {
             Err(ParityError::NothingSelected { filter: filter.clone() }.into())
         }
-        Some(filter) if summary.passed + summary.failed + summary.not_gated + summary.new == 0 => {
+        Some(filter)
+            if summary.passed + summary.failed + summary.not_gated + summary.approved + summary.new == 0 =>
+        {
             Err(ParityError::NothingRan { filter: filter.clone() }.into())
         }
         _ if summary.not_run > 0 => Err(ParityError::NotRun { specs: summary.not_run }.into()),

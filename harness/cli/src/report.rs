@@ -39,7 +39,7 @@ pub(crate) struct Arguments {
     /// Also print the text of each failing test
     #[arg(long)]
     failures: bool,
-    /// Order of the specs: `run` sorts them by name, `backwards` from pixels back to text encoders
+    /// Order of specs and checkpoints: `run` is by name and by execution, `backwards` from pixels back to text encoders
     #[arg(long, value_enum, default_value_t = Order::Run)]
     order: Order,
     /// Also print what changed since another run, or since the newest run at a commit
@@ -59,7 +59,7 @@ pub(crate) struct Arguments {
     keep: Option<String>,
 }
 
-/// The order of specs in a report.
+/// The order of specs and checkpoints in a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Order {
     Run,

@@ -8,13 +8,14 @@
 //!
 //! ```text
 //! text, number, ci, files, root -> tensor, gate -> compare, details, spec, recipe -> golden -> replay, diagnose, settings, weights, calculate
-//!   -> record -> run_folder -> runs, preflight, mutation -> results -> report
+//!   -> record -> approval -> run_folder -> runs, preflight, mutation -> results -> report
 //! ```
 
 // First, since its macros replace those of the standard library in all modules that follow.
 #[macro_use]
 pub mod text;
 
+pub mod approval;
 pub mod calculate;
 pub mod ci;
 pub mod compare;

@@ -72,6 +72,9 @@ pub struct Record {
     /// Why the actual of a failure is not in the run folder. Other records have no such field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_kept: Option<String>,
+    /// The approval of the picture of a failure, where a person made one. Other records have no such field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_eye: Option<ByEye>,
 }
 
 impl Record {
@@ -104,6 +107,7 @@ impl Record {
             recipe: RecipeUse::None,
             injected: false,
             not_kept: None,
+            by_eye: None,
         }
     }
 
@@ -154,6 +158,8 @@ pub enum Status {
     Fail,
     /// The spec has `gate: false`: measured and shown, but neither passed nor failed.
     Ungated,
+    /// A check did not hold, and a person approved exactly this picture by eye.
+    Approved,
 }
 
 /// The dtype and the shape of a tensor.
@@ -181,6 +187,24 @@ pub struct Image {
     pub pixels: u64,
     /// Pixels that differ in any channel.
     pub mismatched_pixels: u64,
+    /// The SHA-256 of the golden: dtype, shape and elements. Absent when golden and actual are equal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub golden_sha256: Option<String>,
+    /// The SHA-256 of the actual: dtype, shape and elements. Absent when golden and actual are equal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actual_sha256: Option<String>,
+}
+
+/// What a person said about the picture of a failed hit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ByEye {
+    /// Who approved the picture.
+    pub by: String,
+    /// Why the picture is good enough.
+    pub reason: String,
+    /// Why the approval does not cover this hit; absent when it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stale: Option<String>,
 }
 
 /// A place in source code.
@@ -264,7 +288,13 @@ mod tests {
                 stage_peak_bytes: 98_304,
                 cache_bytes: 4_096,
             }),
-            image: Some(Image { psnr_db: 41.5, pixels: 2, mismatched_pixels: 1 }),
+            image: Some(Image {
+                psnr_db: 41.5,
+                pixels: 2,
+                mismatched_pixels: 1,
+                golden_sha256: None,
+                actual_sha256: None,
+            }),
             causes: vec![Cause {
                 kind: CauseKind::Factor,
                 also: vec![CauseKind::Constant],
@@ -319,7 +349,15 @@ mod tests {
         paths(&serde_json::to_value(record()).unwrap(), "", &mut found);
         let tolerance = Gate::Tolerance { rtol: 1e-5, atol: 1e-5, policy: Some("fp32".to_owned()) };
         paths(&serde_json::to_value(tolerance).unwrap(), "gate", &mut found);
-        found.push("not_kept".to_owned());
+        let sometimes = [
+            "not_kept",
+            "image.golden_sha256",
+            "image.actual_sha256",
+            "by_eye",
+            "by_eye.by",
+            "by_eye.reason",
+        ];
+        found.extend(sometimes.into_iter().chain(["by_eye.stale"]).map(str::to_owned));
         for path in &found {
             // Both sides have the same statistics, which the page describes once.
             let path = path.replace("metrics.actual.", "metrics.expected.");

@@ -10,6 +10,7 @@ use super::snapshot;
 use serde::{Deserialize, Serialize};
 
 use crate::worker::launch;
+use mlx_parity_core::approval::Approvals;
 use mlx_parity_core::gate::Class;
 use mlx_parity_core::golden::{ChecksumMemory, FixtureSet, Trust};
 use mlx_parity_core::preflight::look_at_fixtures;
@@ -171,6 +172,7 @@ impl Case {
                 peek: self.context.settings.peek.clone(),
                 times: self.context.settings.times,
                 keep_all: self.context.settings.keep == Keep::All,
+                approvals: Vec::new(),
                 shapes: false,
                 mutate: None,
                 room: None,
@@ -191,7 +193,13 @@ impl Case {
     }
 
     fn run(&self, mut job: Job) -> Result<Exit, FolderError> {
-        let (fixtures, obstacles) = self.fixtures();
+        let (fixtures, mut obstacles) = self.fixtures();
+        let approvals = Approvals::read(&Approvals::path(&self.context.spec_root, &self.spec.id));
+        match approvals {
+            Ok(approvals) if self.inject == Inject::Declared => job.approvals = approvals.pictures,
+            Ok(_) => {}
+            Err(error) => obstacles.push(Obstacle { class: Class::Spec, text: error_chain(&error) }),
+        }
         job.folder.write_json("obstacles.json", &obstacles)?;
         if !obstacles.is_empty() {
             return Ok(Exit::NotStarted("see obstacles.json".into()));

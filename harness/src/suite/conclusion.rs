@@ -23,6 +23,7 @@ pub(super) fn conclude(suite: &SuiteTrials, arguments: &Arguments, conclusion: &
     let counts = Counts {
         passed: count(TrialStatus::Passed),
         not_gated: count(TrialStatus::NotGated),
+        approved: count(TrialStatus::Approved),
         new: count(TrialStatus::New),
         failed: count(TrialStatus::Failed),
         ignored: size(conclusion.num_ignored),
@@ -89,6 +90,7 @@ fn size(count: u64) -> usize {
 struct Counts {
     passed: usize,
     not_gated: usize,
+    approved: usize,
     /// Trials that passed, and whose snapshot does not exist yet.
     new: usize,
     failed: usize,
@@ -98,20 +100,24 @@ struct Counts {
 
 impl Counts {
     fn line(&self) -> String {
-        let Self { passed, not_gated, new, failed, ignored, declared } = self;
+        let Self { passed, not_gated, approved, new, failed, ignored, declared } = self;
         let new = match new {
             0 => String::new(),
             1 => " + 1 new snapshot".to_owned(),
             count => format!(" + {count} new snapshots"),
         };
+        let approved = match approved {
+            0 => String::new(),
+            count => format!(" + {count} approved by eye"),
+        };
         format!(
-            "{declared} declared = {passed} passed + {failed} failed + {ignored} ignored + {not_gated} not gated{new}"
+            "{declared} declared = {passed} passed + {failed} failed + {ignored} ignored + {not_gated} not gated{approved}{new}"
         )
     }
 
     /// Returns an error message if these counts differ from libtest's. Each trial counts itself, so a lost trial shows.
     fn problem(&self, conclusion: &Conclusion) -> Option<String> {
-        let ours = (self.passed + self.not_gated + self.new, self.failed);
+        let ours = (self.passed + self.not_gated + self.approved + self.new, self.failed);
         let libtest = (size(conclusion.num_passed), size(conclusion.num_failed));
         let adds_up = ours == libtest && self.declared == ours.0 + ours.1 + self.ignored;
         (!adds_up).then(|| {

@@ -1,6 +1,7 @@
 //! One spec that is ready to run outside the tests, for `mutate` and `shapes`.
 
 use super::Suite;
+use mlx_parity_core::approval::{Approval, Approvals};
 use mlx_parity_core::golden::{ChecksumMemory, FixtureSet, Trust};
 use mlx_parity_core::preflight::look_at_fixtures;
 use mlx_parity_core::run_folder::{Folder, Job, Verified};
@@ -15,6 +16,7 @@ pub(super) struct PreparedSpec {
     pub(super) out: Out,
     pub(super) folder: Folder,
     fixtures: Option<FixtureSet>,
+    approvals: Vec<Approval>,
     settings: Settings,
     _held: std::fs::File,
 }
@@ -45,12 +47,14 @@ impl PreparedSpec {
         if let Some(obstacle) = obstacles.first() {
             return Err(obstacle.text.clone());
         }
+        let approvals = Approvals::read(&Approvals::path(&suite.spec_root, id));
+        let approvals = approvals.map_err(|error| error_chain(&error))?.pictures;
         let message = |error: mlx_parity_core::run_folder::FolderError| error_chain(&error);
         claim(&out.path().join(within)).map_err(message)?;
         let folder = Folder::create(out.path().join(within).join(id)).map_err(message)?;
         let held = folder.lock().map_err(message)?;
         folder.clear().map_err(message)?;
-        Ok(Self { spec, out, folder, fixtures, settings, _held: held })
+        Ok(Self { spec, out, folder, fixtures, approvals, settings, _held: held })
     }
 
     /// Returns a job for the spec, which neither mutates nor looks at shapes only.
@@ -67,6 +71,7 @@ impl PreparedSpec {
             room: None,
             times: 0,
             keep_all: false,
+            approvals: self.approvals.clone(),
             shapes: false,
             mutate: None,
             verified: Verified::of(&self.spec, self.fixtures.as_ref()),

@@ -196,6 +196,7 @@ impl SuiteTrials {
             let ended = ends();
             let (status, class) = match &ended {
                 Ok(TrialOutcome::NotGated(class)) => (TrialStatus::NotGated, *class),
+                Ok(TrialOutcome::Approved(_)) => (TrialStatus::Approved, None),
                 Ok(TrialOutcome::New(_)) => (TrialStatus::New, None),
                 Ok(_) => (TrialStatus::Passed, None),
                 Err(_) => (TrialStatus::Failed, None),

@@ -2,10 +2,12 @@
 
 mod actuals;
 mod array;
+mod by_eye;
 mod clock;
 mod device;
 mod environment;
 mod error;
+mod hits;
 mod launch;
 mod mlx;
 mod mutator;

@@ -1,7 +1,6 @@
 //! Runs a port once per mutation, all in one process, and stops each run when a checkpoint notices the mutation.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -10,13 +9,16 @@ use mlx_parity_tap::{Driver, drive};
 use mlx_rs::{Array, error::Exception};
 
 use super::array::{from_host, mlx_message, to_host};
+use super::by_eye::ApprovedByEye;
+use super::hits::Hits;
+use super::picture::Picture;
 use super::port::PortResult;
 use super::tap_check::{Checked, TapCheck};
 use mlx_parity_core::golden::FixtureSet;
 use mlx_parity_core::mutation::{
     Mutation, MutationEvent, MutationKind, MutationLog, MutationResult, Noticed,
 };
-use mlx_parity_core::record::{Record, Status, Verdict};
+use mlx_parity_core::record::{Record, Status};
 use mlx_parity_core::run_folder::Job;
 use mlx_parity_core::spec::Spec;
 use mlx_parity_core::text::error_chain;
@@ -38,7 +40,8 @@ pub(super) fn mutate(
     let drive_with = |mutation: Option<Mutation>| {
         *seen.borrow_mut() = Seen::default();
         let check = TapCheck::new(Rc::clone(spec), fixtures.cloned(), job);
-        let driver = Mutator { spec: Rc::clone(spec), check, mutation, seen: Rc::clone(&seen) };
+        let by_eye = ApprovedByEye::of(job);
+        let driver = Mutator { spec: Rc::clone(spec), check, by_eye, mutation, seen: Rc::clone(&seen) };
         // A mutation may make the port panic, which counts as noticed.
         let outcome = catch_unwind(AssertUnwindSafe(|| drive(Box::new(driver), &port).0));
         match outcome {
@@ -89,10 +92,10 @@ fn plan(clean: &[Record]) -> Vec<Mutation> {
 }
 
 /// Returns the first checkpoint whose number of hits differs from the spec's `hits`.
-fn miscounted(spec: &Spec, level: u8, hits: &HashMap<String, u64>) -> Option<String> {
+fn miscounted(spec: &Spec, level: u8, hits: &Hits) -> Option<String> {
     let declared = spec.checkpoints.iter().filter(|checkpoint| checkpoint.level <= level);
-    let other = |hits: Option<&u64>, wanted: u32| hits.copied().unwrap_or(0) != u64::from(wanted);
-    declared.into_iter().find(|one| other(hits.get(&one.name), one.hits)).map(|one| one.name.clone())
+    let mut other = declared.filter(|one| hits.of(&one.name) != u64::from(one.hits));
+    other.next().map(|one| one.name.clone())
 }
 
 /// The state of one run of the port.
@@ -105,13 +108,14 @@ struct Seen {
     /// Share of the gate that the mutation used at its own checkpoint.
     used: Option<f64>,
     /// Number of hits per checkpoint.
-    hits: HashMap<String, u64>,
+    hits: Hits,
 }
 
 /// The driver of one run.
 struct Mutator {
     spec: Rc<Spec>,
     check: TapCheck,
+    by_eye: ApprovedByEye,
     mutation: Option<Mutation>,
     seen: Rc<RefCell<Seen>>,
 }
@@ -124,11 +128,7 @@ impl Driver for Mutator {
         if seen.noticed.is_some() {
             return Err(stop());
         }
-        let hit = {
-            let count = seen.hits.entry(name.to_owned()).or_insert(0);
-            *count += 1;
-            *count - 1
-        };
+        let hit = seen.hits.next(name);
         let spec = Rc::clone(&self.spec);
         let checkpoint = &spec.checkpoints[index];
         let here = self
@@ -136,8 +136,7 @@ impl Driver for Mutator {
             .as_ref()
             .filter(|mutation| mutation.checkpoint == name)
             .map(|mutation| mutation.kind);
-        let before =
-            self.mutation.as_ref().is_some_and(|mutation| !seen.hits.contains_key(&mutation.checkpoint));
+        let before = self.mutation.as_ref().is_some_and(|mutation| seen.hits.of(&mutation.checkpoint) == 0);
         // A checkpoint before the mutation cannot notice it.
         if before && !self.check.matters_later(name) {
             return Ok(array);
@@ -159,24 +158,26 @@ impl Driver for Mutator {
                 None => {}
             }
         }
-        let Checked { outcome, expected, floor, injected, .. } = self.check.check(checkpoint, hit, &actual);
-        let verdict = Verdict::of(&outcome, checkpoint.gated);
-        let difference = outcome.metrics.as_ref().and_then(|metrics| metrics.difference.as_ref());
+        let Checked { outcome, expected, floor, injected, picture, .. } =
+            self.check.check(checkpoint, hit, &actual);
+        let mut record = Record {
+            hit,
+            sequence: seen.clean.len() as u64,
+            expected,
+            actual: Some((&actual.view()).into()),
+            floor,
+            image: picture.as_ref().map(Picture::measure),
+            injected: injected.is_some(),
+            ..Record::of_checkpoint(&spec, checkpoint, outcome)
+        };
+        self.by_eye.judge(&mut record);
+        let difference = record.metrics.as_ref().and_then(|metrics| metrics.difference.as_ref());
         if here.is_some() {
             seen.used = difference.and_then(|difference| difference.used).or(seen.used);
         }
         if self.mutation.is_none() {
-            let sequence = seen.clean.len() as u64;
-            seen.clean.push(Record {
-                hit,
-                sequence,
-                expected,
-                actual: Some((&actual.view()).into()),
-                floor,
-                injected: injected.is_some(),
-                ..Record::of_checkpoint(&spec, checkpoint, outcome)
-            });
-        } else if verdict.status == Status::Fail && !before {
+            seen.clean.push(record);
+        } else if record.verdict.status == Status::Fail && !before {
             seen.noticed =
                 Some(if here.is_some() { Noticed::Itself } else { Noticed::Later(name.to_owned()) });
             return Err(stop());

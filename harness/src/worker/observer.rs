@@ -13,7 +13,9 @@ use mlx_rs::{Array, error::Exception};
 
 use super::actuals::{Actuals, Room};
 use super::array::{info_of, to_host};
+use super::by_eye::ApprovedByEye;
 use super::clock::Clock;
+use super::hits::Hits;
 use super::peek::Peeks;
 use super::picture::Picture;
 use super::plant_fault::TapFaults;
@@ -38,6 +40,7 @@ const MOST_DETAILED: usize = 100;
 pub(super) struct Observer {
     spec: Rc<Spec>,
     check: TapCheck,
+    by_eye: ApprovedByEye,
     faults: TapFaults,
     actuals: Actuals,
     folder: Folder,
@@ -49,7 +52,7 @@ pub(super) struct Observer {
     spec_root: PathBuf,
     log: Rc<RefCell<Log>>,
     /// Number of hits per tap.
-    hits: HashMap<String, u64>,
+    hits: Hits,
     /// Number of checkpoints recorded so far.
     sequence: u64,
     /// Whether a golden was injected at an earlier tap.
@@ -141,6 +144,7 @@ impl Observer {
         });
         Ok(Self {
             check: TapCheck::new(Rc::clone(&spec), fixtures.clone(), job),
+            by_eye: ApprovedByEye::of(job),
             spec,
             faults,
             actuals: Actuals::new(job.folder.clone(), room),
@@ -150,7 +154,7 @@ impl Observer {
             fixtures,
             spec_root: job.spec_root.clone(),
             log: Rc::new(RefCell::new(log)),
-            hits: HashMap::new(),
+            hits: Hits::default(),
             sequence: 0,
             injected: false,
             latest: Some((0, String::new())),
@@ -178,9 +182,7 @@ impl Observer {
         place: &'static Location<'static>,
     ) -> Result<Array, Exception> {
         let array = self.faults.apply(name, array)?;
-        let count = self.hits.entry(name.to_owned()).or_insert(0);
-        let hit = *count;
-        *count += 1;
+        let hit = self.hits.next(name);
         print_tap(&hit_name(name, hit));
         let Some(index) = self.check.index(name) else {
             self.note_undeclared(name)?;
@@ -238,6 +240,7 @@ impl Observer {
             injected: self.injected || injected.is_some(),
             ..Record::of_checkpoint(&spec, checkpoint, outcome)
         };
+        self.by_eye.judge(&mut record);
         self.sequence += 1;
         self.injected = record.injected;
         let is_red = record.verdict.status == Status::Fail;

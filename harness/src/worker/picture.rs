@@ -6,6 +6,7 @@ use std::path::Path;
 
 use png::{BitDepth, ColorType, Encoder};
 
+use mlx_parity_core::files::hash::sha256;
 use mlx_parity_core::record::Image;
 use mlx_parity_core::spec::undrawable;
 use mlx_parity_core::tensor::{Dtype, TensorView, cast};
@@ -20,6 +21,8 @@ pub(super) struct Picture {
     range: (f32, f32),
     golden: Vec<f32>,
     actual: Vec<f32>,
+    /// The hashes of golden and actual, if the two differ.
+    hashes: Option<[String; 2]>,
 }
 
 impl Picture {
@@ -65,13 +68,15 @@ impl Picture {
             wide.view().gather(0, bytemuck::cast_slice_mut(&mut numbers));
             Ok(numbers)
         };
+        let hashes = [elements(golden), elements(actual)];
+        let hashes = (hashes[0] != hashes[1]).then(|| hashes.map(|bytes| hash(golden, &bytes)));
         let (is_float, golden, actual) = (golden.dtype().is_float(), numbers(golden)?, numbers(actual)?);
         let range = match range.map(|(low, high)| (low as f32, high as f32)) {
             _ if !is_float => (0.0, 255.0),
             Some((low, high)) if low.is_finite() && high.is_finite() && low < high => (low, high),
             _ => ends(&golden),
         };
-        Ok(Self { width, height, colour, channels, range, golden, actual })
+        Ok(Self { width, height, colour, channels, range, golden, actual, hashes })
     }
 
     /// Returns the PSNR, whose peak is the drawn range, and the number of pixels that differ.
@@ -87,6 +92,8 @@ impl Picture {
             psnr_db: 10.0 * (peak * peak / mean).log10(),
             pixels: self.golden.len() as u64 / self.channels as u64,
             mismatched_pixels: pixels.filter(|pair| !same(*pair)).count() as u64,
+            golden_sha256: self.hashes.as_ref().map(|[golden, _]| golden.clone()),
+            actual_sha256: self.hashes.as_ref().map(|[_, actual]| actual.clone()),
         }
     }
 
@@ -121,6 +128,19 @@ impl Picture {
         }
         Ok(())
     }
+}
+
+/// Returns the elements of a tensor in row-major order.
+fn elements(view: &TensorView<'_>) -> Vec<u8> {
+    let mut bytes = vec![0; view.len() * view.dtype().size()];
+    view.gather(0, &mut bytes);
+    bytes
+}
+
+/// Returns the SHA-256 of a tensor with the dtype and the shape of `view`.
+fn hash(view: &TensorView<'_>, elements: &[u8]) -> String {
+    let head = format!("{} {:?}\n", view.dtype(), view.shape());
+    sha256(&[head.as_bytes(), elements])
 }
 
 /// Returns the smallest and the largest finite value, or 0 and 1 if fewer than two different values are finite.

@@ -1,7 +1,6 @@
 //! The driver of `cargo xtask shapes`: checks the shape and dtype of each tap, and evaluates nothing.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::panic::Location;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -10,6 +9,7 @@ use mlx_parity_tap::{Driver, drive};
 use mlx_rs::{Array, error::Exception};
 
 use super::array::{info_of, mlx_message};
+use super::hits::Hits;
 use super::plant_fault::TapFaults;
 use super::port::PortResult;
 use super::tap_check::TapCheck;
@@ -26,7 +26,7 @@ struct ShapePass {
     check: TapCheck,
     faults: TapFaults,
     log: Rc<RefCell<Writer>>,
-    hits: HashMap<String, u64>,
+    hits: Hits,
     sequence: u64,
 }
 
@@ -45,7 +45,7 @@ pub(super) fn pass_over_shapes(
         check: TapCheck::new(Rc::clone(spec), fixtures.cloned(), job),
         faults: faults.clone(),
         log: Rc::clone(&log),
-        hits: HashMap::new(),
+        hits: Hits::default(),
         sequence: 0,
     };
     let outcome = catch_unwind(AssertUnwindSafe(|| drive(Box::new(driver), &port).0));
@@ -65,9 +65,7 @@ impl ShapePass {
         array: &Array,
         place: &'static Location<'static>,
     ) -> Result<(), Exception> {
-        let count = self.hits.entry(name.to_owned()).or_insert(0);
-        let hit = *count;
-        *count += 1;
+        let hit = self.hits.next(name);
         let Some(index) = self.check.index(name) else { return Ok(()) };
         let spec = Rc::clone(&self.spec);
         let checkpoint = &spec.checkpoints[index];

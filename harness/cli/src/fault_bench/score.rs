@@ -83,6 +83,7 @@ fn red(trial: &TrialResult) -> Option<Place> {
         TrialOutcome::Passed
         | TrialOutcome::New(_)
         | TrialOutcome::NotGated(_)
+        | TrialOutcome::Approved(_)
         | TrialOutcome::Pending(_) => None,
     }
 }

@@ -73,6 +73,13 @@ pub(super) struct BranchCommit {
 }
 
 impl Git {
+    /// The name of the person who commits in `root`; `None` if git does not know it.
+    pub(crate) fn user(root: &Path) -> Option<String> {
+        let output = command(root).args(["config", "user.name"]).output().ok()?;
+        let name = text(&output.stdout).trim().to_owned();
+        (output.status.success() && !name.is_empty()).then_some(name)
+    }
+
     /// The repository that `root` is in.
     pub(crate) fn of(root: &Path) -> Result<Self, GitError> {
         let output = command(root).args(["rev-parse", "--show-toplevel"]).output();

@@ -1,6 +1,7 @@
 //! `cargo xtask lint`: checks specs, policies, the schema and fixtures without running anything. It also reports gates that
 //! the newest run shows to be far too loose, and what a change loosens.
 
+mod approvals;
 mod base;
 mod checks;
 mod finding;
@@ -20,6 +21,7 @@ use std::process::ExitCode;
 
 use thiserror::Error;
 
+use approvals::useless_approvals;
 use checks::{check_fixtures, check_schema, check_specs, undrawable};
 use finding::Finding;
 use names::{line_numbers, many_expansions};
@@ -182,6 +184,7 @@ fn lint(input: &LintInput) -> (LintReport, String) {
             [undrawable(spec), line_numbers(spec), many_expansions(spec), out_of_order(input, spec)].concat();
         findings.iter().for_each(|finding| found.add(finding, input.colour));
     }
+    useless_approvals(input).iter().for_each(|finding| found.add(finding, input.colour));
     let note = check_slack(input, &mut found);
     (found, note)
 }
@@ -298,6 +301,36 @@ error: `ROOT/schema.json` does not match this version of mlx-parity: run `cargo 
         assert!(text.contains(" --> ROOT/a/b.yaml:5:3"), "{text}");
         assert!(text.contains(&(undrawable("z") + "it has no golden to draw beside it")), "{text}");
         assert!(text.ends_with(": 0 errors, 2 warnings\n") && right, "{text}");
+    }
+
+    #[test]
+    fn approvals_that_belong_to_nothing_are_named() {
+        let spec = "version: 1\nport: p\ncheckpoints:\n  - {name: first, shape: [4, 4], dtype: float32}\n  \
+            - {name: x, shape: [4, 4], dtype: float32, stage: image, policy: exact, against: first}\n";
+        let policies = "version: 1\npolicies: {exact: {rtol: 0, atol: 0, dtypes: [float32]}}";
+        let schema = schema_text();
+        let hash = "0".repeat(64);
+        let approved = |name: &str| {
+            format!(
+                "{{\"version\": 1, \"pictures\": [\n{{\"checkpoint\": \"{name}\", \"device\": \"cpu\", \"actual\": \"{hash}\", \
+                 \"golden\": \"{hash}\", \"psnr_db\": 30, \"by\": \"Ada\", \"reason\": \"grain\"}}]}}"
+            )
+        };
+        let check = |file: &str, text: &str, words: &str| {
+            let files =
+                [("a/b.yaml", spec), ("policies.yaml", policies), ("schema.json", &schema), (file, text)];
+            let (found, right) = lint_files(&files);
+            assert_eq!(right, words.is_empty(), "{found}");
+            assert!(found.contains(words), "{found} is not {words}");
+        };
+        check("a/b.approved.json", &approved("x"), "");
+        let nothing =
+            |name: &str, why: &str| format!("error: the approval of `{name}` belongs to nothing: {why}");
+        check("a/b.approved.json", &approved("x@1"), &nothing("x@1", "the spec has no such checkpoint"));
+        check("a/b.approved.json", &approved("first"), &nothing("first", "the checkpoint is not a picture"));
+        check("a/b.approved.json", &approved("first"), " --> ROOT/a/b.approved.json:2:1");
+        check("a/c.approved.json", &approved("x"), "error: these approvals belong to no spec");
+        check("a/b.approved.json", "{", "cannot be used: EOF while parsing");
     }
 
     #[test]

@@ -98,5 +98,6 @@ pub(super) fn status(status: Status) -> &'static str {
         Status::Pass => "green",
         Status::Fail => "red",
         Status::Ungated => "not gated",
+        Status::Approved => "approved by eye",
     }
 }

@@ -60,11 +60,6 @@ fn write_canonical(value: &Value, out: &mut String) {
     }
 }
 
-/// Whether `text` is a SHA-256 in lowercase hexadecimal digits.
-pub(super) fn is_sha256(text: &str) -> bool {
-    text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

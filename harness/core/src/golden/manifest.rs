@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-use super::key::is_sha256;
+use crate::files::hash::is_sha256;
 use crate::gate::Floor;
 use crate::tensor::{Dtype, MAX_AXES, TensorFormat, byte_len};
 

@@ -99,6 +99,7 @@ fn outcome(side: &Measured) -> String {
     match &side.outcome {
         TrialOutcome::Passed => "ok".to_owned(),
         TrialOutcome::New(_) => "new".to_owned(),
+        TrialOutcome::Approved(_) => "by eye".to_owned(),
         TrialOutcome::NotGated(_) => "not gated".to_owned(),
         TrialOutcome::Failed { class, .. } => class.name().to_owned(),
         TrialOutcome::Pending(_) => "pending".to_owned(),

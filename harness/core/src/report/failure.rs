@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::by_eye::by_eye_text;
 use super::columns::percent;
 use super::localisation::{cause_text, fact_text, next_of, sentence};
 use super::red_spec::source_rows;
@@ -71,7 +72,9 @@ fn short_text(account: &Account, trial: &TrialResult) -> String {
         Some(main) => format!("; the first divergence is `{}`", main.name),
         None => String::new(),
     };
-    let line = format!("{id}::{}: {what}{own}{see}: run `{} diagnose {id}`", trial.name, program());
+    let stale = trial.record.as_ref().and_then(|record| record.by_eye.as_ref()?.stale.as_deref());
+    let stale = stale.map(|why| format!("; its approval by eye does not hold: {why}")).unwrap_or_default();
+    let line = format!("{id}::{}: {what}{stale}{own}{see}: run `{} diagnose {id}`", trial.name, program());
     clean(&line).into_owned()
 }
 
@@ -99,7 +102,10 @@ fn block(account: &Account, trial: &TrialResult, target: &str, most: usize) -> S
             let _ = writeln!(text, "  {:<9}cargo test --test {target} -- --exact {full}", "rerun");
             return text;
         }
-        TrialOutcome::Passed | TrialOutcome::NotGated(_) | TrialOutcome::New(_) => return String::new(),
+        TrialOutcome::Passed
+        | TrialOutcome::NotGated(_)
+        | TrialOutcome::Approved(_)
+        | TrialOutcome::New(_) => return String::new(),
     };
     let mut text = format!("{full}: {}\n", headline(*class));
     let mut row = |label: &str, value: &str| {
@@ -142,6 +148,9 @@ fn block(account: &Account, trial: &TrialResult, target: &str, most: usize) -> S
     }
     if let Some(path) = &trial.pictures {
         row("pictures", &path.display().to_string());
+    }
+    if let Some(text) = by_eye_text(account, trial) {
+        row("by eye", &text);
     }
     if let Some(why) = spec.checkpoint(&trial.name).and_then(|checkpoint| checkpoint.why.as_deref()) {
         row("why", why);

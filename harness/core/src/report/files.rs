@@ -14,7 +14,7 @@ use crate::files::atomic::write_atomically;
 use crate::gate::Class;
 use crate::number;
 use crate::record::{Location, Record};
-use crate::results::{Against, Fate, RunResults, TrialOutcome};
+use crate::results::{Against, Fate, RunResults, TrialOutcome, TrialResult};
 use crate::text::printable::clean_lines;
 
 /// Why a report could not be written.
@@ -75,10 +75,10 @@ fn write(path: PathBuf, content: &str) -> Result<(), ReportError> {
 struct TrialLine<'a> {
     spec: &'a str,
     trial: &'a str,
-    /// `pass`, `fail`, `ignored`, `ungated`, `new` or `pending`.
+    /// `pass`, `fail`, `ignored`, `ungated`, `approved`, `new` or `pending`.
     status: &'static str,
     class: Option<Class>,
-    /// Why the trial did not pass.
+    /// Why the trial did not pass, or why a person approved its picture.
     detail: Option<&'a str>,
     /// Milliseconds of a warm run, when timed.
     warm_millis: Option<f64>,
@@ -147,6 +147,9 @@ fn trials(run: &RunResults) -> Result<String, serde_json::Error> {
                     let (status, class, detail) = match &trial.outcome {
                         TrialOutcome::Passed => ("pass", None, None),
                         TrialOutcome::NotGated(class) => ("ungated", *class, None),
+                        TrialOutcome::Approved(by_eye) => {
+                            ("approved", record_class(trial), Some(by_eye.reason.as_str()))
+                        }
                         TrialOutcome::New(line) => ("new", None, Some(line.as_str())),
                         TrialOutcome::Failed { class, line, .. } => {
                             ("fail", Some(*class), Some(line.as_str()))
@@ -172,4 +175,9 @@ fn trials(run: &RunResults) -> Result<String, serde_json::Error> {
         }
     }
     Ok(text)
+}
+
+/// The class of the record that decided.
+fn record_class(trial: &TrialResult) -> Option<Class> {
+    trial.record.as_ref().and_then(|record| record.verdict.class)
 }

@@ -100,6 +100,7 @@ pub(super) fn outcome_word(outcome: &TrialOutcome) -> &'static str {
     match outcome {
         TrialOutcome::Passed => "ok",
         TrialOutcome::NotGated(_) => "not gated",
+        TrialOutcome::Approved(_) => "by eye",
         TrialOutcome::New(_) => "new",
         TrialOutcome::Failed { class, .. } => class.name(),
         TrialOutcome::Pending(_) => "pending",

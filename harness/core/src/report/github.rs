@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::by_eye::approved_words;
 use super::localisation::sentence;
 use super::words::headline;
 use super::{Rows, environments, ladder, localisation_text, summary_line};
@@ -50,6 +51,21 @@ pub fn annotations(run: &RunResults, file: impl Fn(&str) -> Option<String>) -> V
     found
 }
 
+/// What an injected run does not prove, with the specs that it is about unless these are all.
+fn injected(run: &RunResults) -> String {
+    let (with, without): (Vec<_>, Vec<_>) =
+        run.accounts().partition(|account| account.data.inject().any(&account.spec));
+    if without.is_empty() {
+        return "ports continued with goldens, so this run proves nothing about whole ports.".to_owned();
+    }
+    let ids: Vec<String> =
+        with.iter().map(|account| format!("<code>{}</code>", escaped(&clean(&account.spec.id)))).collect();
+    format!(
+        "in {}, the port continued with goldens, so there only the single stages are proven.",
+        ids.join(", ")
+    )
+}
+
 /// The trial that explains a red spec best: the first faulty stage, the first failure, or the first trial that is pending.
 fn first_to_look_at(account: &Account) -> Option<&TrialResult> {
     let failed = |trial: &&TrialResult| trial.is_failed();
@@ -87,9 +103,7 @@ pub fn step_summary(run: &RunResults) -> String {
     };
     let mut text = format!("### {mark} parity: {}\n\n", escaped(&summary_line(&summary)));
     if summary.injected {
-        text.push_str(
-            "> **INJECTED**: ports continued with goldens, so this run proves nothing about whole ports.\n\n",
-        );
+        let _ = writeln!(text, "> **INJECTED**: {}\n", injected(run));
     }
     for account in run.accounts() {
         if let Some(sentence) = sentence(account) {
@@ -99,6 +113,19 @@ pub fn step_summary(run: &RunResults) -> String {
                 escaped(&clean(&account.spec.id)),
                 escaped(&clean(&sentence))
             );
+        }
+    }
+    for account in run.accounts() {
+        for trial in account.selected() {
+            if let TrialOutcome::Approved(by_eye) = &trial.outcome {
+                let name = format!("{}::{}", account.spec.id, trial.name);
+                let _ = writeln!(
+                    text,
+                    "- 👁 <code>{}</code>: {}",
+                    escaped(&clean(&name)),
+                    escaped(&clean(&approved_words(by_eye)))
+                );
+            }
         }
     }
     for problem in

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
+use super::by_eye::approved_words;
 use super::failure::trial_text;
 use crate::preflight::DISCOVERY;
 use crate::results::{Account, Fate, RunResults, SMOKE, TrialOutcome, TrialResult};
@@ -71,6 +72,8 @@ fn case(account: &Account, trial: &TrialResult, target: &str) -> TestCase {
     let spec = &account.spec;
     let status = match &trial.outcome {
         TrialOutcome::Passed | TrialOutcome::New(_) => TestCaseStatus::success(),
+        // JUnit has no status for this. The reason is printed below, as the output of the case.
+        TrialOutcome::Approved(_) => TestCaseStatus::success(),
         TrialOutcome::NotGated(_) => {
             let mut status = TestCaseStatus::skipped();
             status.set_message("measured, not gated");
@@ -86,6 +89,9 @@ fn case(account: &Account, trial: &TrialResult, target: &str) -> TestCase {
     };
     let mut case = TestCase::new(&*clean(&trial.name), status);
     case.set_classname(&*clean(&spec.id));
+    if let TrialOutcome::Approved(by_eye) = &trial.outcome {
+        case.set_system_out(&*clean(&approved_words(by_eye)));
+    }
     // GitLab links the test to this place. Jenkins ignores both.
     if let Some(place) = trial.record.as_ref().and_then(|record| record.location.as_ref()) {
         case.extra.insert("file".into(), clean(&place.file).into_owned().into());

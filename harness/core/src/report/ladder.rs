@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::by_eye::approved_words;
 use super::columns::{Columns, first_divergence};
 use super::failure::pixels;
 use super::fold::{Row, folded, folded_words, outcome_word};
@@ -30,8 +31,13 @@ const MORE_LINES: usize = 4;
 /// The first lines name the spec and, for a red run, the first faulty stage. With [`Rows::Brief`], the source lines of the
 /// port and of the reference follow. One line per checkpoint comes next, in execution order. The first failing one is marked
 /// and names the last green checkpoint before it. The other trials follow, then notes about the whole run. With
-/// [`Rows::Brief`], a red spec ends with counts and with the commands to run next.
+/// [`Rows::Brief`], a red spec ends with counts, the commands to run next, and the path of its log.
 pub fn ladder(account: &Account, rows: Rows, colour: bool) -> String {
+    ordered_ladder(account, rows, false, colour)
+}
+
+/// Returns [`ladder`], with its checkpoints from the last to the first if `backwards` is set.
+pub(super) fn ordered_ladder(account: &Account, rows: Rows, backwards: bool, colour: bool) -> String {
     let spec = &account.spec;
     let paint = |code: &str, text: &str| paint(colour, code, text);
     let mut text = paint("1", &spec.id);
@@ -52,9 +58,15 @@ pub fn ladder(account: &Account, rows: Rows, colour: bool) -> String {
     let (checkpoints, whole) = selected.split_at(first_whole.unwrap_or(selected.len()));
     let timed = selected.iter().any(|trial| trial.warm_millis.is_some());
     let first_red = checkpoints.iter().position(|trial| trial.is_failed());
+    let mut marks = marks(account, checkpoints, first_red);
+    let mut shown = checkpoints.to_vec();
+    if backwards {
+        shown.reverse();
+        marks.iter_mut().for_each(|at| *at = shown.len() - 1 - *at);
+    }
     let rows = match rows {
-        Rows::All => checkpoints.iter().map(|trial| Row::Trial(trial)).collect(),
-        Rows::Brief | Rows::Folded => folded(checkpoints, &marks(account, checkpoints, first_red)),
+        Rows::All => shown.iter().map(|trial| Row::Trial(trial)).collect(),
+        Rows::Brief | Rows::Folded => folded(&shown, &marks),
     };
     let is_single = |row: &Row<'_>| matches!(row, Row::Trial(_));
     let width = rows.iter().filter_map(|row| if let Row::Trial(trial) = row { Some(trial) } else { None });
@@ -74,6 +86,9 @@ pub fn ladder(account: &Account, rows: Rows, colour: bool) -> String {
                 }
                 if let TrialOutcome::NotGated(Some(class)) = trial.outcome {
                     let _ = write!(text, "  would fail if gated: {class}");
+                }
+                if let TrialOutcome::Approved(by_eye) = &trial.outcome {
+                    let _ = write!(text, "  {}", clean(&approved_words(by_eye)));
                 }
                 if let Some(at) = first_red.filter(|&at| std::ptr::eq(checkpoints[at], *trial)) {
                     let green =
@@ -99,6 +114,9 @@ pub fn ladder(account: &Account, rows: Rows, colour: bool) -> String {
         next_rows(account, &mut |label, value| {
             let _ = writeln!(text, "  {label:<8} {}", clean(value));
         });
+        if let Some(log) = account.data.log() {
+            let _ = writeln!(text, "  {:<8} {}", "log", clean(&log.display().to_string()));
+        }
     }
     text
 }
@@ -152,7 +170,10 @@ fn more_lines(more: Option<&str>, text: &mut String) {
 fn word(outcome: &TrialOutcome, colour: bool) -> String {
     let code = match outcome {
         TrialOutcome::Passed => "32",
-        TrialOutcome::NotGated(_) | TrialOutcome::New(_) | TrialOutcome::Pending(_) => "33",
+        TrialOutcome::NotGated(_)
+        | TrialOutcome::Approved(_)
+        | TrialOutcome::New(_)
+        | TrialOutcome::Pending(_) => "33",
         TrialOutcome::Failed { .. } => "31",
     };
     paint(colour, code, &format!("{:<9}", outcome_word(outcome)))

@@ -1,6 +1,7 @@
 //! Turns results into text. This is the only module with wording and colours. It reads no files.
 
 mod against;
+mod by_eye;
 mod columns;
 #[cfg(test)]
 mod damaged;

@@ -111,12 +111,13 @@ pub(super) fn counts_row(account: &Account) -> String {
     let (checkpoints, whole): (Vec<&TrialResult>, Vec<&TrialResult>) =
         account.selected().partition(|trial| account.spec.checkpoint(&trial.name).is_some());
     let mut classes: BTreeMap<&str, usize> = BTreeMap::new();
-    let (mut pending, mut ungated) = (0, 0);
+    let (mut pending, mut ungated, mut approved) = (0, 0, 0);
     for trial in &checkpoints {
         match &trial.outcome {
             TrialOutcome::Failed { class, .. } => *classes.entry(class.name()).or_default() += 1,
             TrialOutcome::Pending(_) => pending += 1,
             TrialOutcome::NotGated(_) => ungated += 1,
+            TrialOutcome::Approved(_) => approved += 1,
             TrialOutcome::Passed | TrialOutcome::New(_) => {}
         }
     }
@@ -126,7 +127,7 @@ pub(super) fn counts_row(account: &Account) -> String {
         let each: Vec<String> = classes.iter().map(|(class, count)| format!("{count} {class}")).collect();
         text += &format!(" ({})", each.join(", "));
     }
-    for (count, what) in [(ungated, "not gated"), (pending, "pending")] {
+    for (count, what) in [(ungated, "not gated"), (approved, "approved by eye"), (pending, "pending")] {
         if count > 0 {
             text += &format!(", {count} {what}");
         }

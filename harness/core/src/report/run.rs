@@ -1,11 +1,12 @@
 //! A whole run as text: every spec, and the problems that belong to no spec.
 
+use super::by_eye::approved_words;
 use super::fold::most_used;
-use super::ladder::{Rows, ladder, notes};
+use super::ladder::{Rows, notes, ordered_ladder};
 use super::peeks::peeks_text;
 use super::{localisation_text, trial_text};
 use crate::preflight::DISCOVERY;
-use crate::results::{Account, Fate, RunResults, TrialOutcome};
+use crate::results::{Account, Fate, RunResults, TrialOutcome, TrialResult};
 use crate::spec::Inject;
 use crate::spec::list::counted;
 use crate::text::printable::{clean, indented, paint};
@@ -45,7 +46,7 @@ pub fn run_text(run: &RunResults, detail: Detail, colour: bool) -> String {
                 continue;
             }
             Fate::Ran(account) => {
-                text.push_str(&spec_text(account, detail, colour));
+                text.push_str(&spec_text(account, detail, run.is_backwards, colour));
                 text.push_str(&peeks_text(account));
             }
             Fate::Ignored(_) if detail == Detail::Red => continue,
@@ -83,9 +84,9 @@ fn is_one_line(account: &Account, detail: Detail) -> bool {
     detail != Detail::All && !account.is_red() && (detail == Detail::Red || !is_timed)
 }
 
-fn spec_text(account: &Account, detail: Detail, colour: bool) -> String {
+fn spec_text(account: &Account, detail: Detail, backwards: bool, colour: bool) -> String {
     let rows = if detail == Detail::All { Rows::All } else { Rows::Brief };
-    let mut text = ladder(account, rows, colour);
+    let mut text = ordered_ladder(account, rows, backwards, colour);
     // A folded ladder of a red spec has it above the rows.
     if detail == Detail::All
         && let Some(found) = account.localisation()
@@ -111,7 +112,8 @@ fn green_text(specs: &[&std::sync::Arc<Account>], detail: Detail, colour: bool) 
         }
         let is_new = account.selected().any(|trial| matches!(trial.outcome, TrialOutcome::New(_)));
         let peeks = peeks_text(account);
-        if detail == Detail::Red && !localised && !is_new && peeks.is_empty() {
+        let is_approved = account.selected().any(|trial| matches!(trial.outcome, TrialOutcome::Approved(_)));
+        if detail == Detail::Red && !localised && !is_new && !is_approved && peeks.is_empty() {
             continue;
         }
         let word = paint(colour, if is_new { "33" } else { "32" }, if is_new { "new" } else { "ok " });
@@ -143,9 +145,24 @@ fn green_line(account: &Account) -> String {
     if ungated > 0 {
         parts.push(format!("{ungated} not gated"));
     }
+    let approved: Vec<&TrialResult> = checkpoints
+        .iter()
+        .copied()
+        .filter(|trial| matches!(trial.outcome, TrialOutcome::Approved(_)))
+        .collect();
+    if !approved.is_empty() {
+        parts.push(format!("{} approved by eye", approved.len()));
+    }
     let mut text = parts.join(", ");
-    if let Some(most) = most_used(checkpoints.iter().copied()) {
+    if let Some(most) = most_used(
+        checkpoints.iter().copied().filter(|trial| !matches!(trial.outcome, TrialOutcome::Approved(_))),
+    ) {
         text += &format!("; {most}");
+    }
+    for trial in approved {
+        if let TrialOutcome::Approved(by_eye) = &trial.outcome {
+            text += &format!("; `{}` {}", clean(&trial.name), clean(&approved_words(by_eye)));
+        }
     }
     for trial in whole {
         if let TrialOutcome::New(line) = &trial.outcome {

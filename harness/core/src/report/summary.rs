@@ -15,6 +15,9 @@ pub fn summary_line(summary: &Summary) -> String {
     if summary.not_gated > 0 {
         let _ = write!(text, "{} not gated, ", summary.not_gated);
     }
+    if summary.approved > 0 {
+        let _ = write!(text, "{} approved by eye, ", summary.approved);
+    }
     if summary.new > 0 {
         let _ = write!(text, "{}, ", counted(summary.new, "new snapshot"));
     }

@@ -5,8 +5,10 @@ use crate::spec::Stage;
 
 impl RunResults {
     /// Puts specs in the order from the end of a pipeline to its start: images, autoencoders, schedulers, transformers, parts
-    /// of them, text encoders, then specs without any stage. Specs of the same kind are sorted by id, last first.
+    /// of them, text encoders, then specs without any stage. Specs of the same kind are sorted by id, last first. Ladders
+    /// list their checkpoints from the last to the first, too.
     pub fn backwards(&mut self) {
+        self.is_backwards = true;
         self.specs.sort_by_key(|spec| std::cmp::Reverse((position(spec), spec.id.clone())));
     }
 }

@@ -49,6 +49,8 @@ pub struct SpecResult {
 pub struct RunResults {
     /// The specs, sorted by id.
     pub specs: Vec<SpecResult>,
+    /// Whether specs and checkpoints are listed from the last to the first.
+    pub is_backwards: bool,
     /// Selected spec files that cannot be used.
     pub broken: Vec<BrokenSpec>,
     /// Problems with the specs and fixtures as a whole; `None` if they were not checked.

@@ -16,6 +16,8 @@ pub struct Summary {
     pub pending: usize,
     /// Trials that were measured, and that the spec declares as not gated.
     pub not_gated: usize,
+    /// Trials whose picture a person approved by eye.
+    pub approved: usize,
     /// Trials that passed, and whose snapshot does not exist yet.
     pub new: usize,
     /// Trials that a filter left out, of all specs.
@@ -44,6 +46,7 @@ impl Summary {
             match trial.outcome {
                 TrialOutcome::Passed => self.passed += 1,
                 TrialOutcome::NotGated(_) => self.not_gated += 1,
+                TrialOutcome::Approved(_) => self.approved += 1,
                 TrialOutcome::New(_) => self.new += 1,
                 TrialOutcome::Failed { .. } => self.failed += 1,
                 TrialOutcome::Pending(_) => self.pending += 1,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::stats::{STATS, has_stats};
 use crate::gate::Class;
-use crate::record::Record;
+use crate::record::{ByEye, Record};
 use crate::run_folder::FIXTURE;
 use crate::spec::{Inject, Spec};
 
@@ -69,6 +69,8 @@ pub enum TrialOutcome {
     Passed,
     /// The spec declares the checkpoint as not gated. The class is that of the failure that a gate would report.
     NotGated(Option<Class>),
+    /// The values are off, and a person approved exactly this picture by eye.
+    Approved(ByEye),
     /// The trial passed, but its snapshot does not exist yet. The text states what to do.
     New(String),
     /// The trial failed.

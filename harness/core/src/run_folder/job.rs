@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::folder::Folder;
+use crate::approval::Approval;
 use crate::files::identity::FileIdentity;
 use crate::golden::FixtureSet;
 use crate::spec::{Inject, Spec};
@@ -38,6 +39,9 @@ pub struct Job {
     /// Whether the actuals of green checkpoints are kept, too.
     #[serde(default)]
     pub keep_all: bool,
+    /// The pictures that people approved by eye. Empty where goldens are injected, since the pictures differ then.
+    #[serde(default)]
+    pub approvals: Vec<Approval>,
     /// The worker looks at shapes and dtypes only, in place of the usual run.
     #[serde(default)]
     pub shapes: bool,

@@ -168,6 +168,8 @@ pub enum TrialStatus {
     Passed,
     /// It was measured, and the spec declares it as not gated.
     NotGated,
+    /// Its values are off, and a person approved its picture by eye.
+    Approved,
     /// It passed, and its snapshot waits to be accepted.
     New,
     /// It failed.
@@ -179,7 +181,7 @@ pub enum TrialStatus {
 pub struct SuiteEnd {
     /// When the suite ended, in UTC.
     pub ended: String,
-    /// How many trials passed, with those that are not gated and those with a new snapshot.
+    /// How many trials passed, with those that are not gated, those approved by eye and those with a new snapshot.
     pub passed: u64,
     /// How many trials failed.
     pub failed: u64,

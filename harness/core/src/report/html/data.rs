@@ -49,6 +49,7 @@ struct Counts {
     pending: usize,
     new: usize,
     not_gated: usize,
+    approved: usize,
     specs: usize,
     not_run: usize,
 }
@@ -96,7 +97,7 @@ struct SpecData<'a> {
 #[derive(Serialize)]
 struct Row<'a> {
     name: &'a str,
-    /// `pass`, `fail`, `ungated`, `new` or `pending`.
+    /// `pass`, `fail`, `ungated`, `approved`, `new` or `pending`.
     status: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     class: Option<&'static str>,
@@ -231,9 +232,9 @@ fn verdict(run: &RunResults, summary: &Summary) -> &'static str {
 }
 
 fn counts(summary: &Summary) -> Counts {
-    let Summary { passed, failed, ignored, pending, not_gated, new, specs, not_run, .. } = *summary;
-    let declared = passed + failed + ignored + pending + not_gated + new;
-    Counts { declared, passed, failed, ignored, pending, not_gated, new, specs, not_run }
+    let Summary { passed, failed, ignored, pending, not_gated, approved, new, specs, not_run, .. } = *summary;
+    let declared = passed + failed + ignored + pending + not_gated + approved + new;
+    Counts { declared, passed, failed, ignored, pending, not_gated, approved, new, specs, not_run }
 }
 
 fn problems(run: &RunResults) -> Vec<Problem> {
@@ -333,6 +334,7 @@ fn status(outcome: &TrialOutcome) -> &'static str {
     match outcome {
         TrialOutcome::Passed => "pass",
         TrialOutcome::NotGated(_) => "ungated",
+        TrialOutcome::Approved(_) => "approved",
         TrialOutcome::New(_) => "new",
         TrialOutcome::Failed { .. } => "fail",
         TrialOutcome::Pending(_) => "pending",
@@ -382,6 +384,10 @@ fn spec_data<'a>(
                 TrialOutcome::Failed { class, line, .. } => (Some(class.name()), Some(line.as_str())),
                 TrialOutcome::New(line) | TrialOutcome::Pending(line) => (None, Some(line.as_str())),
                 TrialOutcome::NotGated(class) => (class.map(|class| class.name()), None),
+                TrialOutcome::Approved(by_eye) => (
+                    record.and_then(|record| record.verdict.class).map(|class| class.name()),
+                    Some(by_eye.reason.as_str()),
+                ),
                 TrialOutcome::Passed => (None, None),
             };
             let local = local.and_then(|local| local.trial(&trial.name)?.record.as_deref());

@@ -1,4 +1,4 @@
-//! What the page shows of one red trial.
+//! What the page shows of one trial that is red, or whose picture was approved by eye.
 
 use serde::Serialize;
 
@@ -8,6 +8,7 @@ use crate::details::Details;
 use crate::diagnose::{Cause, Fact};
 use crate::number::{Short, percent};
 use crate::record::Record;
+use crate::report::by_eye::{approved_words, by_eye_text};
 use crate::report::localisation::{cause_text, fact_text};
 use crate::report::rerun::rerun;
 use crate::report::words::{headline, multiple};
@@ -59,6 +60,8 @@ pub(super) struct Detail<'a> {
     numbers: Vec<(&'static str, String)>,
     worst: Vec<WorstData>,
     pictures: Option<Pictures>,
+    /// Who approved the picture and why, or what a person can do about it.
+    by_eye: Option<String>,
     /// Values, histogram, heat map and lines of source, as the worker wrote them.
     #[serde(flatten)]
     kept: Details,
@@ -89,7 +92,7 @@ struct Pictures {
     diff: String,
 }
 
-/// Returns the details of a red trial; `None` for any other trial, and when the page is full.
+/// Returns the details of a red trial or an approved picture; `None` for any other trial, and when the page is full.
 pub(super) fn detail<'a>(
     account: &'a Account,
     trial: &'a TrialResult,
@@ -99,6 +102,7 @@ pub(super) fn detail<'a>(
     let (headline, more) = match &trial.outcome {
         TrialOutcome::Failed { class, more, .. } => (headline(*class), more.as_deref()),
         TrialOutcome::Pending(_) => ("pending", None),
+        TrialOutcome::Approved(_) => ("approved by eye", None),
         _ => return None,
     };
     let Some(left) = budget.details.checked_sub(1) else {
@@ -144,6 +148,11 @@ pub(super) fn detail<'a>(
         numbers: difference.map(numbers).unwrap_or_default(),
         worst: difference.map(|difference| difference.worst.iter().map(worst).collect()).unwrap_or_default(),
         pictures: record.and_then(|record| pictures(account, record, budget)),
+        by_eye: match &trial.outcome {
+            TrialOutcome::Approved(by_eye) => Some(approved_words(by_eye)),
+            TrialOutcome::Failed { .. } => by_eye_text(account, trial),
+            _ => None,
+        },
         kept,
         problem,
     }))

@@ -29,13 +29,18 @@
 
   const ICONS = {
     pass: 'M2.5 7.5 6 11l5.5-8', fail: 'M3 3l8 8M11 3l-8 8', pending: 'M7 3v4.5l3 2M7 .8a6.2 6.2 0 1 1 0 12.4A6.2 6.2 0 0 1 7 .8',
-    ungated: 'M2 7h10', new: 'M7 2v10M2 7h10', ignored: 'M2 12 12 2', not_run: 'M7 2v6M7 11v.6',
+    ungated: 'M2 7h10', approved: 'M1 7q6-8 12 0q-6 8-12 0M7 5.6a1.4 1.4 0 1 1 0 2.8a1.4 1.4 0 0 1 0-2.8', new: 'M7 2v10M2 7h10', ignored: 'M2 12 12 2', not_run: 'M7 2v6M7 11v.6',
   };
   const icon = (name) => svg('svg', { viewBox: '0 0 14 14', 'aria-hidden': 'true' },
     svg('path', { d: ICONS[name] || ICONS.ungated, fill: 'none', stroke: 'currentColor', 'stroke-width': 2, 'stroke-linecap': 'round', 'stroke-linejoin': 'round' }));
 
-  // Text in backticks becomes code.
-  const prose = (text) => String(text).split('`').map((part, at) => (at % 2 ? el('code', {}, part) : part));
+  // Text in backticks becomes code, and numbers such as 1e-5 do not break.
+  const unbroken = (text) => text.split(/(\b\d[\d.]*e-\d+\b)/).map((part, at) => (at % 2 ? el('span', { class: 'unbroken' }, part) : part));
+  const prose = (text) => String(text).split('`').map((part, at) => (at % 2 ? el('code', {}, part) : unbroken(part)));
+  // A sentence about a cause: places in files, and how much of the error it explains, step back behind the rest.
+  const ASIDE = /( \([^()]*:\d+\)| \(reversing this [^()]*\))/;
+  const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+  const sentence = (text) => capital(String(text)).split(ASIDE).map((part, at) => (at % 2 ? el('span', { class: 'aside' }, prose(part)) : prose(part)));
 
   // ---- Numbers. NaN and the infinities come as words. ----
 
@@ -65,7 +70,7 @@
   }
   const plural = (count, word) => `${count.toLocaleString('en')} ${word}${count === 1 ? '' : 's'}`;
 
-  const WORDS = { pass: 'passed', fail: 'failed', ungated: 'not gated', new: 'new', pending: 'pending', ignored: 'ignored', not_run: 'not run' };
+  const WORDS = { pass: 'passed', fail: 'failed', ungated: 'not gated', approved: 'approved by eye', new: 'new', pending: 'pending', ignored: 'ignored', not_run: 'not run' };
 
   // ---- Rows. ----
 
@@ -131,18 +136,25 @@
 
   function verdict() {
     const sign = { red: 'fail', green: 'pass', incomplete: 'pending' }[data.verdict];
-    const meta = [data.folder.split('/').pop(), data.started.replace('T', ' ').replace(/\.\d+Z$/, ' UTC'), plural(data.counts.specs, 'spec'), data.revision]
+    const meta = [`run ${data.folder.split('/').pop()}`, data.started.replace('T', ' ').replace(/\.\d+Z$/, ' UTC'), plural(data.counts.specs, 'spec'), data.revision]
       .filter(Boolean);
     return el('header', { class: data.verdict },
       el('div', { class: 'verdict' }, el('div', { class: 'sign' }, icon(sign)),
         el('div', {}, el('h1', {}, title()), el('p', { class: 'meta' }, meta.map((part) => el('span', {}, part))))),
       data.injected && el('div', { class: 'banner', role: 'note' }, el('strong', {}, 'INJECTED'),
-        el('span', {}, 'Ports continued with goldens in place of their own results. This run proves nothing about a whole port.')),
+        el('span', {}, prose(injected()))),
       counts(), causes(), environment());
   }
 
+  function injected() {
+    const ids = data.specs.filter((spec) => spec.notes.some((note) => note.startsWith('INJECTED'))).map((spec) => `\`${spec.id}\``);
+    const ran = data.specs.filter((spec) => spec.fate === 'ran').length;
+    return ids.length === 0 || ids.length === ran ? 'Ports continued with goldens in place of their own results. This run proves nothing about a whole port.'
+      : `In ${ids.slice(0, 5).join(', ')}${ids.length > 5 ? ` and ${ids.length - 5} more` : ''}, the port continued with goldens in place of its own results, so there only the single stages are proven.`;
+  }
+
   function counts() {
-    const parts = [['pass', data.counts.passed], ['fail', data.counts.failed], ['pending', data.counts.pending], ['ungated', data.counts.not_gated], ['new', data.counts.new],
+    const parts = [['pass', data.counts.passed], ['fail', data.counts.failed], ['pending', data.counts.pending], ['approved', data.counts.approved], ['ungated', data.counts.not_gated], ['new', data.counts.new],
       ['ignored', data.counts.ignored]].filter(([, count]) => count > 0);
     const sum = [el('span', {}, el('b', {}, data.counts.declared.toLocaleString('en')), ' declared')];
     parts.forEach(([name, count], at) => sum.push(el('span', {}, at ? '+' : '='),
@@ -164,10 +176,10 @@
       const next = detail && detail.causes.length ? detail.causes[0].next : '';
       const failed = spec.rows.filter((row_) => row_.status === 'fail').length;
       cards.push(el('article', { class: 'cause' },
-        el('h3', {}, el('code', {}, spec.id), el('span', {}, failed ? `${failed} of ${plural(spec.rows.length, 'trial')} failed` : 'incomplete'),
-          row && el('button', { class: 'link', type: 'button', onclick: () => choose(row, true) }, `Show ${row.name}`)),
-        el('p', { class: 'what' }, prose(text.charAt(0).toUpperCase() + text.slice(1)), '.'),
-        next && el('p', { class: 'next' }, el('b', {}, 'Look at '), prose(next))));
+        el('h3', {}, el('code', {}, spec.id), el('span', {}, failed ? `${failed.toLocaleString('en')} of ${plural(spec.rows.length, 'trial')} failed` : 'incomplete')),
+        el('p', { class: 'what' }, sentence(text), '.'),
+        next && el('p', { class: 'next' }, el('b', {}, 'Look at '), prose(next), '.'),
+        row && el('button', { class: 'link', type: 'button', onclick: () => choose(row, true) }, `Show ${row.name}`)));
     }
     const groups = new Map();
     for (const problem of data.problems) groups.set(problem.title, [...(groups.get(problem.title) || []), problem.text]);
@@ -201,7 +213,7 @@
       tools[name] = node;
       return options.length > 2 && node;
     };
-    const statuses = ['fail', 'pending', 'new', 'ungated', 'ignored', 'pass'].filter((status) => all.some((row) => row.status === status));
+    const statuses = ['fail', 'pending', 'approved', 'new', 'ungated', 'ignored', 'pass'].filter((status) => all.some((row) => row.status === status));
     tools.chips = statuses.map((status) => {
       const count = all.filter((row) => row.status === status).length;
       const chip = el('button', { class: 'chip', type: 'button', 'data-status': status, onclick: () => {
@@ -261,7 +273,7 @@
     const hasGolden = rows.some((row) => row.local_used !== undefined);
     const keys = el('div', { class: 'keys ladder' },
       key([line('free'), svg('circle', { class: 'point', cx: 13, cy: 6, r: 3.5 })], 'error'),
-      key(svg('circle', { class: 'point fail', cx: 13, cy: 6, r: 4 }), 'failed'),
+      rows.some((row) => row.status === 'fail') && key(rows.length <= 400 ? svg('path', { class: 'point fail cross', d: cross(13, 6) }) : svg('circle', { class: 'point fail', cx: 13, cy: 6, r: 3 }), 'failed'),
       hasGolden && key([line('golden'), svg('path', { class: 'diamond', d: 'M13 2l4 4-4 4-4-4z' })], 'on golden inputs'),
       key(line('gate'), 'gate'), key(line('floor'), 'floor of the reference'),
       el('span', { class: 'scale' }, scale));
@@ -271,8 +283,10 @@
     return figure;
   }
 
+  const cross = (x, y) => `M${x - 4} ${y - 4}l8 8M${x + 4} ${y - 4}l-8 8`;
+
   function plot(spec, rows, series, width, readout) {
-    const [height, left, right, top, bottom] = [230, 60, 14, 24, 20];
+    const [height, left, right, top, bottom] = [250, 60, 14, 40, 22];
     const drawn = (x) => Number.isFinite(x) && x > 0;
     let low = Infinity;
     let high = 0;
@@ -323,7 +337,12 @@
       if (ends && floor.lastIndexOf('M') === 0 && ends[2]) parts.push(svg('path', { class: 'under-floor', d: `${floor}L${ends[2]} ${height - bottom}L${ends[1]} ${height - bottom}Z` }));
       parts.push(svg('path', { class: 'floor', d: floor }));
     }
-    if (series === SERIES.gate) parts.push(svg('path', { class: 'gate', d: `M${left} ${y(1)}H${width - right}` }));
+    if (series === SERIES.gate) {
+      // On the side of the line where the first errors are not.
+      const begins = series.free(rows[0]);
+      parts.push(svg('path', { class: 'gate', d: `M${left} ${y(1)}H${width - right}` }),
+        svg('text', { class: 'gate-text', x: left + 4, y: y(1) + (begins > 1 ? 14 : -5) }, 'gate'));
+    }
     else parts.push(svg('path', { class: 'gate', d: path((row) => (drawn(series.gate(row)) ? series.gate(row) : undefined)) }));
     const first = spec.diverges === null || spec.diverges === undefined ? -1 : rows.indexOf(spec.rows[spec.diverges]);
     parts.push(svg('path', { class: 'golden', d: path(series.golden) }), svg('path', { class: 'free', d: path(series.free) }));
@@ -339,16 +358,26 @@
       const cell = `${Math.round(x(at) / 2)},${Math.round(free / 2)}`;
       if (!points && seen.has(cell)) return;
       seen.add(cell);
-      parts.push(series.free(row) === undefined
-        ? svg('path', { class: 'point fail', d: `M${x(at) - 5} ${free + 4}l5-8 5 8z` })
-        : svg('circle', { class: `point${failed ? ' fail' : ''}${points ? '' : ' dense'}`, cx: x(at), cy: free, r: !points ? 2 : failed ? 4.5 : rows.length > 150 ? 2 : 3 }));
+      // A failure has a shape of its own, for people who do not see its colour.
+      if (series.free(row) === undefined) parts.push(svg('path', { class: 'point fail', d: `M${x(at) - 5} ${free + 4}l5-8 5 8z` }));
+      else if (failed && points) parts.push(svg('path', { class: 'point fail cross', d: cross(x(at), free) }));
+      else parts.push(svg('circle', { class: `point${failed ? ' fail' : ''}${points ? '' : ' dense'}`, cx: x(at), cy: free, r: !points || rows.length > 150 ? 2 : 3 }));
     });
     if (first >= 0) {
-      const end = x(first) > width * 0.62;
+      // On the side where the text fits; on a phone, with the end of the name only.
+      const [before, after] = [x(first) - 6, width - x(first) - 6];
+      const fits = Math.floor(Math.max(before, after) / 6.4) - 'first divergence: '.length;
+      const name = rows[first].name.length > fits ? `…${rows[first].name.slice(1 - Math.max(fits, 4))}` : rows[first].name;
+      const end = after < 6.4 * (name.length + 'first divergence: '.length) && before > after;
       parts.push(svg('line', { class: 'first', x1: x(first), x2: x(first), y1: top - 8, y2: height - bottom }),
-        svg('text', { class: 'first-text', x: x(first) + (end ? -6 : 6), y: top - 10, 'text-anchor': end ? 'end' : 'start' }, `first divergence: ${rows[first].name}`));
+        svg('text', { class: 'first-text', x: x(first) + (end ? -6 : 6), y: top - 10, 'text-anchor': end ? 'end' : 'start' }, `first divergence: ${name}`));
     }
-    parts.push(svg('text', { x: left, y: height - 4 }, `1 · ${rows[0].name}`), svg('text', { x: width - right, y: height - 4, 'text-anchor': 'end' }, `${rows.length} · ${rows[rows.length - 1].name}`));
+    // Names at both ends must not meet on a phone.
+    const room = Math.max(6, Math.floor((width - left - right) / 2 / 6.2) - 6);
+    const cut = (name) => (name.length > room ? `…${name.slice(1 - room)}` : name);
+    parts.push(svg('text', { class: 'axis-text', x: 4, y: 13 }, `${series.label}, log scale`), svg('text', { x: left, y: height - 5 }, `1 · ${cut(rows[0].name)}`),
+      svg('text', { x: width - right, y: height - 5, 'text-anchor': 'end' }, `${rows.length.toLocaleString('en')} · ${cut(rows[rows.length - 1].name)}`));
+    if (width > 700) parts.push(svg('text', { x: (left + width - right) / 2, y: height - 5, 'text-anchor': 'middle' }, 'checkpoints in order of execution'));
     const chosen = rows.findIndex((row) => row.key === state.at);
     if (chosen >= 0) parts.push(svg('line', { class: 'chosen', x1: x(chosen), x2: x(chosen), y1: top, y2: height - bottom }));
     const cursor = svg('line', { class: 'cursor', y1: top, y2: height - bottom, visibility: 'hidden' });
@@ -424,7 +453,7 @@
     }
     return el('div', { class: `row ${row.status}${chosen ? ' is-chosen' : ''}`, style: at, role: 'row', 'aria-rowindex': index + 2, 'aria-selected': String(chosen),
       tabindex: -1, 'data-at': index, 'data-key': row.key, onclick: () => choose(row, false) },
-      el('span', { class: `state ${row.status}`, role: 'cell' }, icon(row.status), row.status === 'fail' ? row.class || 'failed' : WORDS[row.status] || row.status),
+      el('span', { class: `state ${row.status}`, role: 'cell' }, icon(row.status), row.status === 'fail' ? row.class || 'failed' : row.status === 'approved' ? 'by eye' : WORDS[row.status] || row.status),
       el('span', { class: 'name', role: 'cell', title: row.name }, row.name, row.spec.diverges === row.position && el('span', { class: 'tag' }, 'first divergence'),
         row.spec.faulty === row.name && row.spec.diverges !== row.position && el('span', { class: 'tag' }, 'first faulty stage')),
       el('span', { class: 'used', role: 'cell' }, el('span', { class: 'gauge', style: part === undefined ? { visibility: 'hidden' } : {} },
@@ -437,10 +466,10 @@
     constructor(label) {
       this.list = [];
       this.node = el('div', { class: 'rows', role: 'rowgroup' });
-      const cell = (name, text) => el('span', { class: name, role: 'columnheader' }, text);
+      const cell = (name, text, title) => el('span', { class: name, role: 'columnheader', title }, text);
       this.table = el('div', { class: data.against ? 'table compared' : 'table', role: 'table', 'aria-label': label },
-        el('div', { class: 'head-row', role: 'row' }, cell('', 'Outcome'), cell('', 'Checkpoint'), cell('num', 'Used'), cell('num medium', 'Floor'),
-          cell('num wide', 'Off by'), cell('num wide', 'Time'), data.against && cell('num', 'Against')), this.node);
+        el('div', { class: 'head-row', role: 'row' }, cell('', 'Outcome'), cell('', 'Checkpoint'), cell('num', 'Of the gate', 'The share of the gate that the error uses. The mark on the bar is the gate.'),
+          cell('num medium', '× floor', 'The error in multiples of the rounding error of the reference.'), cell('num wide', 'Off by', 'The largest distance of an element from its golden.'), cell('num wide', 'Time'), data.against && cell('num', 'Against')), this.node);
       this.table.addEventListener('keydown', (event) => this.key(event));
     }
 
@@ -527,6 +556,7 @@
     const parts = [];
     if (count('fail')) parts.push(el('span', { class: 'bad' }, `${count('fail').toLocaleString('en')} failed`));
     if (count('pending')) parts.push(el('span', { class: 'wait' }, `${count('pending').toLocaleString('en')} pending`));
+    if (count('approved')) parts.push(el('span', { class: 'eye' }, `${count('approved').toLocaleString('en')} by eye`));
     parts.push(el('span', { class: parts.length ? 'soft' : 'good' }, `${count('pass').toLocaleString('en')} passed`));
     return el('span', { class: 'tally' }, parts.flatMap((part, at) => (at ? [', ', part] : [part])));
   }
@@ -542,7 +572,7 @@
     view.body.hidden = !open;
     if (!open) { view.body.replaceChildren(); view.figure = undefined; return; }
     view.figure = ladder(spec);
-    view.body.replaceChildren(...[spec.reason && el('p', { class: 'note reason' }, spec.reason), ...spec.notes.map((note) => el('p', { class: 'note' }, note)),
+    view.body.replaceChildren(...[spec.reason && el('p', { class: 'note reason' }, spec.reason), ...spec.notes.map((note) => el('p', { class: 'note' }, prose(capital(note)), '.')),
       view.figure, spec.rows.length ? view.rows.table : undefined].filter(Boolean));
   }
 
@@ -575,13 +605,16 @@
     el('tbody', {}, rows.map((cells) => el('tr', {}, cells.map((cell) => (cell instanceof Node ? cell : el('td', {}, cell))))))));
 
   function source(name, excerpt) {
-    return excerpt && el('div', { class: 'source' }, el('div', { class: 'file' }, el('b', {}, name), el('code', {}, `${excerpt.file}:${excerpt.line}`)),
+    if (!excerpt) return undefined;
+    // Indentation that all lines share is no use in a narrow panel.
+    const indent = Math.min(...excerpt.lines.filter((line) => line.trim()).map((line) => line.search(/\S/)), 80);
+    return el('div', { class: 'source' }, el('div', { class: 'file' }, el('b', {}, name), el('code', {}, `${excerpt.file}:${excerpt.line}`)),
       el('div', { class: 'code', tabindex: 0, role: 'group', 'aria-label': `Lines around ${excerpt.file}:${excerpt.line}` }, excerpt.lines.map((line, at) =>
-        el('div', { class: excerpt.first + at === excerpt.line && 'here' }, el('span', {}, excerpt.first + at), line || ' '))));
+        el('div', { class: excerpt.first + at === excerpt.line && 'here' }, el('span', {}, excerpt.first + at), line.slice(indent) || ' '))));
   }
 
   function histogram(found, row) {
-    const [width, height, bottom] = [520, 120, 18];
+    const [width, height, bottom] = [520, 138, 36];
     const most = Math.max(...found.counts, 1);
     const step = width / Math.max(found.counts.length, 8);
     const y = (count) => (count ? Math.max(2, ((height - bottom - 6) * Math.log10(1 + count)) / Math.log10(1 + most)) : 0);
@@ -589,11 +622,12 @@
       svg('title', {}, `${plural(count, 'element')} from ${short(10 ** ((found.first + at) / 4))} to ${short(10 ** ((found.first + at + 1) / 4))}`)));
     const labels = [];
     found.counts.forEach((_, at) => { if ((found.first + at) % 4 === 0 && (found.counts.length < 24 || (found.first + at) % 8 === 0)) {
-      labels.push(svg('line', { class: 'axis', x1: at * step, x2: at * step, y1: height - bottom, y2: height - bottom + 4 }), svg('text', { x: at * step, y: height - 2, 'text-anchor': at ? 'middle' : 'start' }, `1e${(found.first + at) / 4}`)); } });
+      labels.push(svg('line', { class: 'axis', x1: at * step, x2: at * step, y1: height - bottom, y2: height - bottom + 4 }), svg('text', { x: at * step, y: height - bottom + 15, 'text-anchor': at ? 'middle' : 'start' }, `1e${(found.first + at) / 4}`)); } });
     const notes = [`${plural(found.equal, 'element')} equal`];
     if (found.not_finite) notes.push(`${plural(found.not_finite, 'element')} not finite on one side`);
     return el('div', { class: 'chart' }, found.counts.length > 0 && svg('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': `Histogram of the error of ${row.name}, logarithmic on both axes` },
-      bars, svg('line', { class: 'axis', x1: 0, x2: width, y1: height - bottom, y2: height - bottom }), labels), el('p', { class: 'soft' }, notes.join(', ')));
+      bars, svg('line', { class: 'axis', x1: 0, x2: width, y1: height - bottom, y2: height - bottom }), labels,
+      svg('text', { x: width, y: height - 3, 'text-anchor': 'end' }, 'error of an element →'), svg('text', { x: 0, y: height - 3 }, `bars: number of elements, log scale, at most ${most.toLocaleString('en')}`)), el('p', { class: 'soft' }, `${capital(notes.join(', '))}.`));
   }
 
   // Cividis, a scale that people see alike whatever colours they can tell apart.
@@ -666,6 +700,12 @@
     return button;
   }
 
+  // The sentence, and the command after its last colon in a box of its own.
+  function byEye(text) {
+    const [, words, command] = text.match(/^(.*): (\S+ \S+ accept --picture .*)$/) || [];
+    return command ? [el('p', {}, prose(capital(words)), ':'), el('div', { class: 'command' }, el('pre', { class: 'text' }, command), copy(command))] : el('p', {}, prose(capital(text)), '.');
+  }
+
   function drawPanel() {
     const row = byKey.get(state.at);
     main.classList.toggle('with-panel', Boolean(row));
@@ -682,17 +722,18 @@
     const shape = [['actual', text(row.tensor)], ['golden', detail && detail.expected], ['gate', text(row.gate)], ['stage', row.stage], ['level', row.level], ['tap', text(row.tap)], ['why', detail && detail.why],
       ['file', detail && detail.actual_file]];
     const body = [
-      el('p', { class: 'verdict-line' }, el('span', { class: `state ${row.status}` }, icon(row.status)), detail ? detail.headline.charAt(0).toUpperCase() + detail.headline.slice(1) : (WORDS[row.status] || '').replace(/^./, (c) => c.toUpperCase())),
-      row.line && el('p', { class: 'soft' }, row.line),
+      el('p', { class: 'verdict-line' }, el('span', { class: `state ${row.status}` }, icon(row.status)), detail ? capital(detail.headline) : capital(WORDS[row.status] || '')),
+      row.status === 'approved' ? el('p', {}, detail ? capital(detail.by_eye) : row.line, '.') : row.line && el('p', { class: 'soft' }, unbroken(capital(row.line))),
       detail && detail.red_on_golden_inputs === false && el('p', { class: 'soft' }, 'On golden inputs this stage is right: its error comes from an earlier stage.'),
       detail && detail.faulty && el('p', { class: 'soft' }, 'This is the first faulty stage: it is wrong on golden inputs.'),
-      detail && detail.causes.length > 0 && section('Cause', detail.causes.map((cause, at) => el('div', { class: 'box' }, el('p', {}, at ? 'Or its output is ' : 'Its output is ', prose(cause.text), '.'),
+      detail && detail.causes.length > 0 && section('Cause', detail.causes.map((cause, at) => el('div', { class: 'box' }, el('p', {}, sentence(`${at ? 'or its' : 'its'} output is ${cause.text}`), '.'),
         el('p', { class: 'next' }, el('b', {}, 'Look at '), prose(cause.next), '.')))),
       detail && detail.facts.length > 0 && section('Facts', detail.facts.map((fact) => el('div', { class: 'box fact' }, prose(fact)))),
-      detail && section('Rerun', el('div', { class: 'command' }, el('pre', { class: 'text' }, detail.rerun), copy(detail.rerun))),
-      detail && (detail.port || detail.reference) && section('Source', source('port', detail.port), source('reference', detail.reference)),
       detail && detail.pictures && section('Pictures', el('div', { class: 'triptych' }, ['golden', 'actual', 'diff'].map((kind) => el('figure', {}, el('img', { src: detail.pictures[kind], alt: `${kind} of ${row.name}` }),
         el('figcaption', {}, kind === 'diff' ? 'difference' : kind)))), el('p', { class: 'soft' }, detail.pictures.text)),
+      detail && detail.by_eye && row.status === 'fail' && section('By eye', byEye(detail.by_eye)),
+      detail && section('Rerun', el('div', { class: 'command' }, el('pre', { class: 'text' }, detail.rerun), copy(detail.rerun))),
+      detail && (detail.port || detail.reference) && section('Source', source('port', detail.port), source('reference', detail.reference)),
       detail && detail.error && detail.error.heat_map && section('Where the error is', heatMap(detail.error.heat_map)),
       detail && detail.error && section('How large the error is', histogram(detail.error.histogram, row), detail.error.sampled && el('p', { class: 'soft' }, `From a sample of ${plural(detail.error.sampled, 'element')}.`)),
       section('Numbers', el('dl', { class: 'numbers' }, numbers.filter(([, value]) => value).map(([label, value]) => el('div', {}, el('dt', {}, label), el('dd', {}, value))))),

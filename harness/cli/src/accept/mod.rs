@@ -1,6 +1,8 @@
-//! `cargo xtask accept`: makes the statistics of the newest run the accepted snapshots.
+//! `cargo xtask accept`: makes the statistics of the newest run the accepted snapshots, or approves a picture by eye.
 //!
 //! Only a green port is accepted: its whole run is in the run folder, with every verdict.
+
+mod picture;
 
 use std::fs;
 use std::io;
@@ -28,14 +30,29 @@ use mlx_parity_core::text::suggest::did_you_mean;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     cargo xtask accept                      every new or changed snapshot of the newest run\n  \
-    cargo xtask accept gated_mlp/block      only this spec\n\n\
+    cargo xtask accept gated_mlp/block      only this spec\n  \
+    cargo xtask accept --picture flux/pipeline::pixels --reason \"only the grain differs\"\n                                          \
+    this red picture, after a look at it\n\n\
     A snapshot holds the port's own statistics, and reveals that a port changed. It is not a golden.\n\
     Never accepts a port with a failing checkpoint, an interrupted run, or a run with injected goldens.\n\
-    `cargo insta review` shows each difference and asks.\n\
-    Exits with 1 when a snapshot was refused, and with 0 otherwise.")]
+    `cargo insta review` shows each difference and asks.\n\n\
+    A picture is a checkpoint with `stage: image`. An approval turns it green if only its values are\n\
+    off, and its PSNR is at least 20 dB. The approval is a file beside the spec, to be committed. It\n\
+    covers exactly this golden and this actual on this device: if one of them changes, the test is red\n\
+    again. CI approves nothing.\n\n\
+    Exits with 1 when a snapshot or a picture was refused, and with 0 otherwise.")]
 pub(crate) struct Arguments {
     /// Only these specs, as `model/component`
     specs: Vec<String>,
+    /// Approve this red picture in place of snapshots
+    #[arg(long, value_name = "SPEC::CHECKPOINT", conflicts_with = "specs", requires = "reason")]
+    picture: Option<String>,
+    /// Why the picture is good enough; the file and all reports show it
+    #[arg(long, value_name = "TEXT", requires = "picture")]
+    reason: Option<String>,
+    /// Who looked at the picture; `git config user.name` by default
+    #[arg(long, value_name = "NAME", requires = "picture")]
+    by: Option<String>,
     /// The run, a folder in target/parity/runs; the newest by default
     #[arg(long)]
     run: Option<String>,
@@ -65,6 +82,9 @@ impl CommandError for AcceptError {
 }
 
 pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, CliError> {
+    if let Some(name) = &arguments.picture {
+        return picture::approve(project, arguments, name);
+    }
     let run = match find(project, arguments.run.as_deref())? {
         FoundRun::Folder(folder) => folder,
         FoundRun::Zip { file, .. } => return Err(AcceptError::Zip { file }.into()),
