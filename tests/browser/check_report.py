@@ -55,6 +55,8 @@ class Check:
         expect(page.locator("h1")).to_have_text("29 of 118 trials failed")
         expect(page.locator(".sum")).to_have_text("118 declared=89 passed+29 failed")
         expect(page.locator(".cause").first).to_contain_text("The first faulty stage is layers.4.attn.out")
+        sizes = page.evaluate("['.cause .what', '.cause .next', '.meta'].map((name) => parseFloat(getComputedStyle(document.querySelector(name)).fontSize))")
+        assert sizes[0] > max(sizes[1:]), "the cause is the largest text below the verdict"
         assert not page.locator(".banner").count(), "nothing was injected"
         assert page.locator("b:has-text('norm')").count() == 0, "markup in a quoted line stays text"
         self.keep(page, "red")
@@ -98,7 +100,8 @@ class Check:
     def test_the_ladder_is_drawn_and_its_points_lead_to_rows(self):
         page = self.open("red.html")
         ladder = page.locator('[data-spec="made/decoder"] figure svg[role="img"]')
-        expect(ladder).to_contain_text("first divergence: layers.4.attn.out")
+        for text in ["first divergence: layers.4.attn.out", "share of the gate, log scale", "checkpoints in order of execution"]:
+            expect(ladder).to_contain_text(text)
         for part in [".free", ".golden", ".gate", ".floor"]:
             assert len(ladder.locator(part).first.get_attribute("d")) > 10, part
         assert ladder.locator(".point.fail").count() == 20
@@ -135,6 +138,8 @@ class Check:
         images = page.locator(".triptych img")
         expect(images).to_have_count(3)
         assert all(image.evaluate("image => image.naturalWidth") == 24 for image in images.all())
+        # An earlier stage is faulty, so nobody is asked to approve the picture.
+        expect(page.locator(".panel")).to_contain_text("Mend decoded first, then look at the picture")
 
     def test_a_dark_page_and_a_phone(self):
         page = self.open("red.html", state=f"#at={FAULTY}", color_scheme="dark")

@@ -42,7 +42,7 @@ fn an_approved_picture_is_green_and_counted_apart_everywhere() {
     let project = project();
     run(&project, "1.0005").is_red(&[
         "  image    PSNR ",
-        "  by eye   open: look at the pictures; if they are right: cargo parity accept --picture gated_mlp/block::gated \
+        "look at the pictures; if they are right: cargo parity accept --picture gated_mlp/block::gated \
          --reason \"…\"",
     ]);
     let accepted = accept(&project, NAME, BY_ADA);
@@ -151,7 +151,7 @@ fn an_edited_approval_turns_nothing_green() {
         (value("actual"), other.as_str(), "the actual has changed since"),
         (value("golden"), other.as_str(), "the golden has changed since"),
         ("\"cpu\"".to_owned(), "\"gpu\"", "it was made on gpu, and this run is on cpu"),
-        ("\"gated\"".to_owned(), "\"out\"", "by eye   open: look at the pictures"),
+        ("\"gated\"".to_owned(), "\"out\"", "look at the pictures; if they are right: "),
         ("\"Ada\"".to_owned(), "\"\"", "`gated` has an empty `by`; restore the file from git, or remove it"),
         (
             "\"pictures\"".to_owned(),

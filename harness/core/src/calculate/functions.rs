@@ -169,7 +169,8 @@ pub(super) fn call(
             let terms = run(&Op::Where, &[x.clone(), terms, Array::scalar(0.0)])?;
             let sums =
                 run(&Op::Reduce { function: Reduction::Sum, axes: vec![axis], keep: false }, &[terms])?;
-            run(&Op::Unary(Unary::Neg), &[sums])
+            // Not the negative, which would be -0 for a row with a single key.
+            run(&Op::Binary(Binary::Sub), &[Array::scalar(0.0), sums])
         }
         Kind::Softmax => one(Op::Normalize(Normalizer::Softmax { axis: bound.one_axis()? })),
         Kind::Sort => one(Op::Sort { axis: bound.one_axis()?, descending: false, output: Ranked::Values }),

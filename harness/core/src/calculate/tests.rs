@@ -80,6 +80,8 @@ fn values_are_those_of_numpy() {
     check("golden.first(3)", &[3], &[0.0, 1.0, 2.0]);
     check("golden.first(99).shape", &[1], &[24.0]);
     check("entropy(probs)", &[2], &[std::f64::consts::LN_2, 0.0]);
+    // Not -0, which would be printed.
+    check("1 / entropy([1, 0])", &[], &[f64::INFINITY]);
     check("softmax([0, 0])", &[2], &[0.5, 0.5]);
     check("[1, 2] @ [[3], [4]]", &[1], &[11.0]);
     check("where(golden[0, 0] > 1, 1, -1)", &[4], &[-1.0, -1.0, 1.0, 1.0]);

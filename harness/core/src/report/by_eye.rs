@@ -2,7 +2,7 @@
 
 use crate::approval::not_a_matter_of_looks;
 use crate::record::ByEye;
-use crate::results::{Account, TrialResult};
+use crate::results::{Account, Localisation, TrialResult};
 use crate::text::program::program;
 
 /// Returns `approved by eye by Ada: one pixel of grain`.
@@ -27,6 +27,7 @@ pub(super) fn by_eye_text(account: &Account, trial: &TrialResult) -> Option<Stri
     }
     let command =
         format!("{} accept --picture {}::{} --reason \"…\"", program(), account.spec.id, trial.name);
+    let has_cause = matches!(account.localisation(), Some(Localisation::Culprit(c)) if !c.causes.is_empty());
     let stale = record.by_eye.as_ref().and_then(|by_eye| Some((&by_eye.by, by_eye.stale.as_deref()?)));
     match (stale, refused) {
         (Some((by, why)), Some(_)) => Some(format!("{by} approved this picture, but {why}")),
@@ -34,6 +35,9 @@ pub(super) fn by_eye_text(account: &Account, trial: &TrialResult) -> Option<Stri
             "{by} approved this picture, but {why}: look at it again; if it is right: {command}"
         )),
         (None, Some(why)) => Some(format!("no approval can make this green: {why}")),
+        (None, None) if has_cause => {
+            Some(format!("a cause is known: mend it, or look at the pictures; if they are right: {command}"))
+        }
         (None, None) => Some(format!("open: look at the pictures; if they are right: {command}")),
     }
 }

@@ -274,6 +274,7 @@
     const keys = el('div', { class: 'keys ladder' },
       key([line('free'), svg('circle', { class: 'point', cx: 13, cy: 6, r: 3.5 })], 'error'),
       rows.some((row) => row.status === 'fail') && key(rows.length <= 400 ? svg('path', { class: 'point fail cross', d: cross(13, 6) }) : svg('circle', { class: 'point fail', cx: 13, cy: 6, r: 3 }), 'failed'),
+      rows.some((row) => row.status === 'approved') && key(svg('circle', { class: 'point eye', cx: 13, cy: 6, r: 4.5 }), 'approved by eye'),
       hasGolden && key([line('golden'), svg('path', { class: 'diamond', d: 'M13 2l4 4-4 4-4-4z' })], 'on golden inputs'),
       key(line('gate'), 'gate'), key(line('floor'), 'floor of the reference'),
       el('span', { class: 'scale' }, scale));
@@ -361,7 +362,7 @@
       // A failure has a shape of its own, for people who do not see its colour.
       if (series.free(row) === undefined) parts.push(svg('path', { class: 'point fail', d: `M${x(at) - 5} ${free + 4}l5-8 5 8z` }));
       else if (failed && points) parts.push(svg('path', { class: 'point fail cross', d: cross(x(at), free) }));
-      else parts.push(svg('circle', { class: `point${failed ? ' fail' : ''}${points ? '' : ' dense'}`, cx: x(at), cy: free, r: !points || rows.length > 150 ? 2 : 3 }));
+      else parts.push(svg('circle', { class: `point${failed ? ' fail' : row.status === 'approved' ? ' eye' : ''}${points ? '' : ' dense'}`, cx: x(at), cy: free, r: row.status === 'approved' ? 4.5 : !points || rows.length > 150 ? 2 : 3 }));
     });
     if (first >= 0) {
       // On the side where the text fits; on a phone, with the end of the name only.
@@ -723,7 +724,7 @@
       ['file', detail && detail.actual_file]];
     const body = [
       el('p', { class: 'verdict-line' }, el('span', { class: `state ${row.status}` }, icon(row.status)), detail ? capital(detail.headline) : capital(WORDS[row.status] || '')),
-      row.status === 'approved' ? el('p', {}, detail ? capital(detail.by_eye) : row.line, '.') : row.line && el('p', { class: 'soft' }, unbroken(capital(row.line))),
+      row.status === 'approved' ? el('p', {}, detail ? capital(detail.by_eye.replace('approved by eye ', '')) : row.line, '.') : row.line && el('p', { class: 'soft' }, unbroken(capital(row.line))),
       detail && detail.red_on_golden_inputs === false && el('p', { class: 'soft' }, 'On golden inputs this stage is right: its error comes from an earlier stage.'),
       detail && detail.faulty && el('p', { class: 'soft' }, 'This is the first faulty stage: it is wrong on golden inputs.'),
       detail && detail.causes.length > 0 && section('Cause', detail.causes.map((cause, at) => el('div', { class: 'box' }, el('p', {}, sentence(`${at ? 'or its' : 'its'} output is ${cause.text}`), '.'),
