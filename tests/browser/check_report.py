@@ -63,6 +63,7 @@ class Check:
 
     def test_a_click_on_a_red_checkpoint_shows_its_details(self):
         page = self.open("red.html")
+        page.evaluate("scrollTo(0, 500)")
         page.locator(f'.row[data-key="{FAULTY}"]').click()
         panel = page.locator(".panel")
         expect(panel.locator("h2")).to_have_text("layers.4.attn.out")

@@ -178,8 +178,8 @@
       cards.push(el('article', { class: 'cause' },
         el('h3', {}, el('code', {}, spec.id), el('span', {}, failed ? `${failed.toLocaleString('en')} of ${plural(spec.rows.length, 'trial')} failed` : 'incomplete')),
         el('p', { class: 'what' }, sentence(text), '.'),
-        next && el('p', { class: 'next' }, el('b', {}, 'Look at '), prose(next), '.'),
-        row && el('button', { class: 'link', type: 'button', onclick: () => choose(row, true) }, `Show ${row.name}`)));
+        el('div', { class: 'foot' }, next && el('p', { class: 'next' }, el('b', {}, 'Look at '), prose(next), '.'),
+          row && el('button', { class: 'link', type: 'button', onclick: () => choose(row, true) }, `Show ${row.name}`))));
     }
     const groups = new Map();
     for (const problem of data.problems) groups.set(problem.title, [...(groups.get(problem.title) || []), problem.text]);
