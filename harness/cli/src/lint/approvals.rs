@@ -1,4 +1,4 @@
-//! Approvals of pictures that belong to nothing: to no spec, to no checkpoint, or to one that is not a picture.
+//! Approvals of pictures: those that belong to nothing, and those that are newer than a commit.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use super::LintInput;
 use super::finding::Finding;
 use mlx_parity_core::approval::{Approval, Approvals};
 use mlx_parity_core::files::regular;
-use mlx_parity_core::spec::{Spec, Stage, hit_name};
+use mlx_parity_core::spec::{Spec, Specs, Stage, hit_name};
 use mlx_parity_core::text::error_chain;
 use mlx_parity_core::text::suggest::did_you_mean;
 
@@ -54,6 +54,29 @@ pub(super) fn useless_approvals(input: &LintInput) -> Vec<Finding> {
                     ..whole(true, message, help)
                 });
             }
+        }
+    }
+    found
+}
+
+/// Returns one warning per picture that was approved since a commit, whose spec root is in the folder `before`. An approval
+/// that cannot be read is an error of its own.
+pub(super) fn new_approvals(before: &Path, spec_root: &Path, now: &Specs) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for spec in &now.specs {
+        let path = Approvals::path(spec_root, &spec.id);
+        let old = Approvals::read(&Approvals::path(before, &spec.id)).unwrap_or_default();
+        let new = Approvals::read(&path).unwrap_or_default();
+        for approval in new.pictures.iter().filter(|new| !old.pictures.contains(new)) {
+            let Approval { checkpoint, device, by, reason, .. } = approval;
+            found.push(Finding {
+                is_error: false,
+                message: format!("approves `{checkpoint}` by eye on {device}: {by}: {reason}"),
+                line: line_of(&path, checkpoint),
+                path: path.clone(),
+                notes: Vec::new(),
+                help: Some("look at the picture too, before this is merged".to_owned()),
+            });
         }
     }
     found

@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use super::approvals::new_approvals;
 use super::finding::{Finding, some_of};
 use super::git::{FileChange, Git, GitError};
 use super::goldens::Branch;
 use super::loosened::{Loosened, loosened};
+use mlx_parity_core::approval::Approvals;
 use mlx_parity_core::files::regular;
 use mlx_parity_core::spec::Specs;
 
@@ -45,6 +47,7 @@ pub(super) fn since(reference: &str, roots: &Roots<'_>, now: &Specs) -> Result<V
     let before = Specs::load(kept.path());
     let mut found = unreadable(reference, &before, now, kept.path(), roots.spec_root);
     found.extend(loosened(&before, now).into_iter().map(|one| loosened_finding(one, &port)));
+    found.extend(new_approvals(kept.path(), roots.spec_root, now));
     if let Some(folder) = &own[1] {
         let branch = Branch {
             git: &git,
@@ -92,10 +95,9 @@ fn below(path: &str, folder: &str) -> bool {
 
 /// Copies the spec root of a commit into a folder.
 fn keep(git: &Git, commit: &str, folder: &str, into: &Path) -> Result<(), GitError> {
+    let is_kept = |path: &str| path.ends_with(".yaml") || path.ends_with(Approvals::SUFFIX);
     let keep = |source| GitError::Keep { source };
-    for path in
-        git.files(commit, folder)?.iter().filter(|path| path.ends_with(".yaml") && below(path, folder))
-    {
+    for path in git.files(commit, folder)?.iter().filter(|path| is_kept(path) && below(path, folder)) {
         let Some(bytes) = git.show(commit, path) else { continue };
         let copy = into.join(path[folder.len()..].trim_start_matches('/'));
         copy.parent().map_or(Ok(()), std::fs::create_dir_all).map_err(keep)?;

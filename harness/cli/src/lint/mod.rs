@@ -46,8 +46,9 @@ use mlx_parity_core::text::program::suite_command;
     also fail if a gate allows over 50 times what the run needed,\n                                      \
     or a green range is not 0.5 to 2 times that of the golden\n  \
     cargo xtask lint --base origin/main\n                                      \
-    also report what this branch loosens, floors that grew, and\n                                      \
-    goldens that change with port code or without their reference\n\n\
+    also report what this branch loosens, floors that grew,\n                                      \
+    pictures that it approves, and goldens that change with\n                                      \
+    port code or without their reference\n\n\
     Exits with 1 when there is an error (with --strict, also a warning), and with 0 otherwise.")]
 pub(crate) struct Arguments {
     /// Update schema.json before checking

@@ -97,6 +97,36 @@ fn a_gate_loosened_alone_is_a_warning() {
 }
 
 #[test]
+fn an_approved_picture_is_shown_to_whoever_reviews_the_branch() {
+    let repository = Repository::new();
+    repository.edit(
+        SPEC,
+        "shape: [1, tokens, hidden], stage: mlp",
+        "shape: [tokens, hidden], squeeze: [0], stage: image",
+    );
+    let hash = "0".repeat(64);
+    let approvals = format!(
+        "{{\"version\": 1, \"pictures\": [{{\"checkpoint\": \"gated\", \"device\": \"cpu\", \"actual\": \"{hash}\", \
+         \"golden\": \"{hash}\", \"psnr_db\": 30, \"by\": \"Ada\", \"reason\": \"grain\"}}]}}"
+    );
+    let file = "parity-specs/gated_mlp/block.approved.json";
+    repository.write(file, approvals.as_bytes());
+    repository.commit("Approve");
+    let words = [
+        "warning: approves `gated` by eye on cpu: Ada: grain",
+        "block.approved.json:1:1",
+        "look at the picture too",
+    ];
+    check(repository.lint(), 0, &words);
+    // Once it is on the base, it is no news. Another reason is.
+    repository.git(&["branch", "-f", "main", "change"]);
+    let text = check(repository.lint(), 0, &["0 errors\n"]);
+    assert!(!text.contains("by eye"), "{text}");
+    repository.edit(file, "grain", "noise");
+    check(repository.lint(), 0, &["approves `gated` by eye on cpu: Ada: noise"]);
+}
+
+#[test]
 fn a_gate_loosened_with_port_code_is_an_error() {
     let repository = Repository::new();
     repository.write(PORT, b"// wrong\n");
