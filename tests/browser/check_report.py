@@ -126,6 +126,13 @@ class Check:
         page.keyboard.press("/")
         expect(page.get_by_label("Search names")).to_be_focused()
 
+    def test_backwards_is_from_the_picture_to_the_text(self):
+        page = self.open("red.html", state="#sort=backwards")
+        ids = page.locator(".spec").evaluate_all("specs => specs.map((spec) => spec.dataset.spec)")
+        assert ids == ["made/picture", "made/green", "made/decoder", "made/encoder"], ids
+        page.get_by_label("Order").select_option("run")
+        expect(page.locator(".spec").first).to_have_attribute("data-spec", "made/decoder")
+
     def test_another_run_has_its_column(self):
         page = self.open("against.html", state="#sort=change")
         row = page.locator('[data-spec="made/decoder"] .row').first

@@ -9,16 +9,18 @@ impl RunResults {
     /// list their checkpoints from the last to the first, too.
     pub fn backwards(&mut self) {
         self.is_backwards = true;
-        self.specs.sort_by_key(|spec| std::cmp::Reverse((position(spec), spec.id.clone())));
+        self.specs.sort_by_key(|spec| std::cmp::Reverse((spec.place(), spec.id.clone())));
     }
 }
 
-/// The position of a spec in a pipeline: that of its last part. Stages such as `norm` occur in every part, so they count
-/// only where a spec has no other.
-fn position(spec: &SpecResult) -> u8 {
-    let Fate::Ran(account) = &spec.fate else { return 0 };
-    let stages = || account.spec.checkpoints.iter().filter_map(|checkpoint| checkpoint.stage);
-    stages().filter_map(place).max().unwrap_or(if stages().next().is_some() { 3 } else { 1 })
+impl SpecResult {
+    /// Returns the place of the spec in a pipeline, from 1 at its start: that of its last part. Stages such as `norm` occur in
+    /// every part, so they count only where a spec has no other. A spec that did not run has the place 0.
+    pub(crate) fn place(&self) -> u8 {
+        let Fate::Ran(account) = &self.fate else { return 0 };
+        let stages = || account.spec.checkpoints.iter().filter_map(|checkpoint| checkpoint.stage);
+        stages().filter_map(place).max().unwrap_or(if stages().next().is_some() { 3 } else { 1 })
+    }
 }
 
 fn place(stage: Stage) -> Option<u8> {

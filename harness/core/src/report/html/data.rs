@@ -77,6 +77,8 @@ struct AgainstRun<'a> {
 #[derive(Serialize)]
 struct SpecData<'a> {
     id: &'a str,
+    /// The place in a pipeline, from its start.
+    place: u8,
     about: Option<&'a str>,
     source: Option<&'a str>,
     /// `ran`, `ignored`, `failed`, `not_run`, or `problem` for trials that belong to no spec.
@@ -171,7 +173,8 @@ pub(super) fn page<'a>(run: &'a RunResults, against: Option<&'a Against<'a>>) ->
         .filter_map(|spec| {
             let (fate, reason) = match &spec.fate {
                 Fate::Ran(account) => {
-                    return Some(spec_data(account, &run.target, &before, &mut texts, &mut budget));
+                    let data = spec_data(account, &run.target, &before, &mut texts, &mut budget);
+                    return Some(SpecData { place: spec.place(), ..data });
                 }
                 Fate::Ignored(reason) => ("ignored", Some(reason.as_str())),
                 Fate::Failed(problem) => ("failed", Some(problem.as_str())),
@@ -295,6 +298,7 @@ impl<'a> SpecData<'a> {
     fn plain(id: &'a str) -> Self {
         Self {
             id,
+            place: 0,
             about: None,
             source: None,
             fate: "ran",

@@ -776,7 +776,8 @@
   function draw() {
     const fits = matches();
     let found = 0;
-    const arranged = state.sort === 'backwards' ? [...views].reverse() : views;
+    // From the end of a pipeline to its start, as `report --order backwards` lists specs.
+    const arranged = state.sort === 'backwards' ? [...views].reverse().sort((a, b) => b.spec.place - a.spec.place) : views;
     const shown = arranged.map((view) => {
       const rows = isFiltered() ? view.spec.rows.filter(fits) : view.spec.rows;
       found += rows.length;
@@ -785,7 +786,7 @@
     const scroll = scrollY;
     drawPanel();
     shown.forEach(([view, rows]) => drawSpec(view, rows));
-    if (specs.firstElementChild !== shown[0]?.[0].node) specs.replaceChildren(...shown.map(([view]) => view.node), nothing);
+    if (shown.some(([view], at) => specs.children[at] !== view.node)) specs.replaceChildren(...shown.map(([view]) => view.node), nothing);
     nothing.hidden = found > 0;
     shown.forEach(([view, rows]) => {
       if (view.node.hidden || view.body.hidden) return;
