@@ -45,6 +45,7 @@ mod cargo;
 mod check_macos;
 mod clean;
 mod commands;
+pub mod debug;
 mod diagnose;
 mod diff;
 mod doctor;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
-use std::process::{ExitCode, ExitStatus, Stdio};
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::time::Duration;
 
 use indicatif::ProgressBar;
@@ -178,17 +178,13 @@ impl SuiteRun<'_> {
     /// Runs the suite and waits for it. A terminal shows its progress meanwhile; the results are in the run folder.
     pub(super) fn run(&self, project: &Project) -> Result<ExitStatus, ParityError> {
         let start = |source| ParityError::Start { source };
-        let mut command = cargo(project.root());
-        // `cargo xtask test` also builds the whole workspace. One package alone has other features and would be rebuilt.
-        command.args(["test", "--workspace", "--test", project.suite_target()]);
-        command.args(self.release.then_some("--release")).arg("--").args(self.filter);
+        let out = Out::of(project.root());
+        let mut command = suite_cargo(project, &out, self.release);
+        command.args(self.filter);
         if let Some(going) = self.going {
             command.env("PARITY_RUN", going.folder.file_name().unwrap_or_default());
             command.env(INVOCATION, &going.owner);
         }
-        // The root of the suite can differ from ours, and this command must find the run.
-        let out = Out::of(project.root());
-        command.env("PARITY_OUT", out.path()).env("PARITY_FIXTURES", project.fixture_root());
         command.envs(self.variables.iter().copied());
         let mut child = command.stdout(Stdio::piped()).spawn().map_err(start)?;
         let _lines = self.going.map(|going| LiveLines::of(out, going));
@@ -201,6 +197,17 @@ impl SuiteRun<'_> {
         }
         child.wait().map_err(start)
     }
+}
+
+/// Returns the command with which Cargo builds and runs the suite. Arguments that are added to it are the suite's own.
+pub(super) fn suite_cargo(project: &Project, out: &Out, release: bool) -> Command {
+    let mut command = cargo(project.root());
+    // `cargo xtask test` also builds the whole workspace. One package alone has other features and would be rebuilt.
+    command.args(["test", "--workspace", "--test", project.suite_target()]);
+    command.args(release.then_some("--release")).arg("--");
+    // The root of the suite can differ from ours, and this command must find the run.
+    command.env("PARITY_OUT", out.path()).env("PARITY_FIXTURES", project.fixture_root());
+    command
 }
 
 /// Reads what a suite prints that makes no run; a terminal shows its latest line meanwhile.

@@ -35,9 +35,7 @@ pub(crate) fn spec_text(spec: &SpecProgress) -> String {
 /// `held by pid 7, which runs `a/b``.
 pub(crate) fn device_text(holder: Option<&DeviceHolder>) -> String {
     match holder {
-        Some(DeviceHolder { process, spec }) => {
-            format!("held by pid {process}, which runs `{}`", clean(spec))
-        }
+        Some(holder) => holder.to_string(),
         None => "held by another process".to_owned(),
     }
 }
@@ -77,7 +75,7 @@ mod tests {
             spec_text(&red),
             "a/b  2 of 3 checkpoints, second pass, on golden inputs, 1 failed, last tap `gated`, 1 min 15 s, pid 7"
         );
-        let holder = Some(DeviceHolder { process: 9, spec: "c/d".into() });
+        let holder = Some(DeviceHolder::new(9, "c/d"));
         assert_eq!(
             spec_text(&spec(SpecState::WaitingForDevice { holder })),
             "a/b  waiting for the device, held by pid 9, which runs `c/d`, 1 min 15 s, pid 7"

@@ -189,6 +189,21 @@ impl Project {
         self.refused.take().map_or(Ok(()), Err)
     }
 
+    /// Returns the same project, for a thread or a session of its own.
+    pub(crate) fn duplicate(&self) -> Self {
+        Self {
+            root: self.root.clone(),
+            specs: self.specs.clone(),
+            fixtures: self.fixtures.clone(),
+            suite: self.suite.clone(),
+            exporter: self.exporter.clone(),
+            references: self.references.clone(),
+            sets_up: self.sets_up,
+            bench: self.bench.clone(),
+            refused: None,
+        }
+    }
+
     pub(crate) fn root(&self) -> &Path {
         &self.root
     }

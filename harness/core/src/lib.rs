@@ -8,7 +8,7 @@
 //!
 //! ```text
 //! text, number, ci, files, root -> tensor, gate -> compare, details, spec, recipe -> golden -> replay, diagnose, settings, weights, calculate
-//!   -> record -> approval -> run_folder -> runs, preflight, mutation -> results -> report
+//!   -> record -> approval, debug -> run_folder -> runs, preflight, mutation -> results -> report
 //! ```
 
 // First, since its macros replace those of the standard library in all modules that follow.
@@ -19,6 +19,7 @@ pub mod approval;
 pub mod calculate;
 pub mod ci;
 pub mod compare;
+pub mod debug;
 pub mod details;
 pub mod diagnose;
 pub mod files;

@@ -176,6 +176,7 @@ impl Case {
                 shapes: false,
                 mutate: None,
                 room: None,
+                debug: None,
                 verified: Verified::of(&self.spec, None),
             };
             // An earlier attempt, or an earlier run with the same name, may have left files.

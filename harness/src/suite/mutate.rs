@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::Suite;
 use super::prepared_spec::{PreparedSpec, last_line};
-use crate::worker::launch_watched;
+use crate::worker::{Pace, launch_watched};
 use mlx_parity_core::mutation::{MutationEvent, MutationLog, MutationResult, MutationResults, Noticed};
 use mlx_parity_core::report::score_line;
 use mlx_parity_core::run_folder::{Exit, JOB, Job};
@@ -48,7 +48,7 @@ fn mutate(suite: &Suite, id: &str) -> Result<MutationResults, String> {
                 print_progress(&log);
                 printed = Instant::now();
             }
-            moved
+            if moved { Pace::Restarts } else { Pace::Counts }
         });
         let found = MutationResults::of(log.read().map_err(message)?);
         match (exit, found.running.clone()) {

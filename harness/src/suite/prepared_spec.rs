@@ -74,6 +74,7 @@ impl PreparedSpec {
             approvals: self.approvals.clone(),
             shapes: false,
             mutate: None,
+            debug: None,
             verified: Verified::of(&self.spec, self.fixtures.as_ref()),
         }
     }

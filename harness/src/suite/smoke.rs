@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::context::Context;
-use crate::worker::{Errand, SMOKE_FILE, Smoke, run_errand};
+use crate::worker::{Errand, Pace, SMOKE_FILE, Smoke, run_errand};
 use mlx_parity_core::files::regular;
 use mlx_parity_core::run_folder::Exit;
 use mlx_parity_core::settings::names::SMOKE;
@@ -22,7 +22,7 @@ pub(super) fn smoke(context: &Context) -> Result<(), String> {
     let _ = std::fs::remove_file(folder.file(SMOKE_FILE));
     // It takes milliseconds, so it does not wait for the device, which another run can hold for long.
     let errand = Errand { folder: &folder, variable: SMOKE, value: folder.file("") };
-    let exit = run_errand(&errand, TIMEOUT, || false);
+    let exit = run_errand(&errand, TIMEOUT, || Pace::Counts);
     let result: Option<Smoke> = folder.read_json(SMOKE_FILE).map_err(message)?;
     let problem = match (result, exit) {
         (Some(Smoke { problem: None }), Exit::Done) => return Ok(()),

@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use super::device;
 use super::output::Recorder;
 use mlx_parity_core::run_folder::{Exit, Folder, JOB, Job};
-use mlx_parity_core::runs::Asked;
+use mlx_parity_core::runs::{Asked, DeviceHolder};
 use mlx_parity_core::settings::names::WORKER;
 
 /// Runs a job in a worker and returns how the worker ended. The job file must already be written.
@@ -18,22 +18,35 @@ use mlx_parity_core::settings::names::WORKER;
 /// Only one worker runs at a time: `device` is the lock file. The worker is killed after `timeout`; waiting for the lock
 /// does not count. All processes in the worker's process group are killed when it ends.
 pub(crate) fn launch(job: &Job, timeout: Duration, device: &Path) -> Exit {
-    launch_watched(job, timeout, device, || false)
+    launch_watched(job, timeout, device, || Pace::Counts)
 }
 
-/// Does the same as [`launch`], but restarts the timeout whenever `moved` returns true.
+/// Whether time counts for the timeout of a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// It counts.
+    Counts,
+    /// It counts from zero again.
+    Restarts,
+    /// It does not count: the worker stands.
+    Stands,
+}
+
+/// Does the same as [`launch`], but asks `pace` every few milliseconds whether time counts.
 pub(crate) fn launch_watched(
     job: &Job,
     timeout: Duration,
     device: &Path,
-    moved: impl FnMut() -> bool,
+    pace: impl FnMut() -> Pace,
 ) -> Exit {
-    let _held = match device::hold(device, &job.spec) {
+    let debug = job.debug.as_ref().map(|task| task.process);
+    let holder = DeviceHolder { debug, ..DeviceHolder::new(std::process::id(), &job.spec) };
+    let _held = match device::hold(device, &holder) {
         Ok(held) => held,
         Err(error) => return Exit::NotStarted(mlx_parity_core::text::error_chain(&error)),
     };
     let errand = Errand { folder: &job.folder, variable: WORKER, value: job.folder.file(JOB) };
-    run_errand(&errand, timeout, moved)
+    run_errand(&errand, timeout, pace)
 }
 
 /// What a process of this binary is asked to do instead of the tests.
@@ -48,10 +61,10 @@ pub(crate) struct Errand<'a> {
 
 /// Runs an errand in a process of its own and returns how the process ended, as [`launch_watched`] does, but without the
 /// lock of the device.
-pub(crate) fn run_errand(errand: &Errand<'_>, timeout: Duration, moved: impl FnMut() -> bool) -> Exit {
+pub(crate) fn run_errand(errand: &Errand<'_>, timeout: Duration, pace: impl FnMut() -> Pace) -> Exit {
     match start(errand) {
         Ok(Started { mut child, recorder, _asked }) => {
-            let exit = watch(&mut child, timeout, moved);
+            let exit = watch(&mut child, timeout, pace);
             recorder.finish();
             exit
         }
@@ -86,15 +99,20 @@ fn start(errand: &Errand<'_>) -> Result<Started, String> {
     Ok(Started { child, recorder, _asked: asked })
 }
 
-fn watch(child: &mut Child, timeout: Duration, mut moved: impl FnMut() -> bool) -> Exit {
-    let mut started = Instant::now();
+fn watch(child: &mut Child, timeout: Duration, mut pace: impl FnMut() -> Pace) -> Exit {
+    let mut looked = Instant::now();
+    let mut counted = Duration::ZERO;
     let mut pause = Duration::from_millis(1);
     let mut timed_out = false;
     loop {
-        if moved() {
-            started = Instant::now();
-        }
-        timed_out |= started.elapsed() >= timeout;
+        let passed = looked.elapsed();
+        looked = Instant::now();
+        counted = match pace() {
+            Pace::Counts => counted + passed,
+            Pace::Restarts => Duration::ZERO,
+            Pace::Stands => counted,
+        };
+        timed_out |= counted >= timeout;
         if timed_out || has_ended(child) {
             break;
         }

@@ -33,7 +33,7 @@ mod weights;
 pub use array::ArrayError;
 pub(crate) use array::to_host;
 pub use error::RunError;
-pub(crate) use launch::{Errand, launch, launch_watched, run_errand};
+pub(crate) use launch::{Errand, Pace, launch, launch_watched, run_errand};
 pub(crate) use port::Port;
 pub use port::{PortResult, Run};
 pub(crate) use process::work;

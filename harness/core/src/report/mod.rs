@@ -5,6 +5,7 @@ mod by_eye;
 mod columns;
 #[cfg(test)]
 mod damaged;
+mod debug_answer;
 mod failure;
 mod files;
 mod fold;
@@ -25,6 +26,7 @@ mod trace;
 mod words;
 
 pub use against::against_text;
+pub use debug_answer::answer_text;
 pub use failure::{test_text, trial_text};
 pub use files::{ReportError, write_html, write_reports};
 pub use github::{annotations, step_summary};

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::compare::Stats;
 use crate::results::Account;
 use crate::run_folder::{MOST_PEEKS, Peek};
 use crate::spec::hit_name;
@@ -44,9 +45,14 @@ pub(super) fn peeks_text(account: &Account) -> String {
 
 /// The statistics and the first elements of one tensor.
 fn values(peek: &Peek) -> String {
-    let Some(stats) = &peek.stats else {
-        return peek.problem.clone().unwrap_or_else(|| "not evaluated".to_owned());
-    };
+    match &peek.stats {
+        Some(stats) => stats_text(stats),
+        None => peek.problem.clone().unwrap_or_else(|| "not evaluated".to_owned()),
+    }
+}
+
+/// Statistics and first elements in one line.
+pub(super) fn stats_text(stats: &Stats) -> String {
     let number = |value: f64| format!("{value:.6}");
     let number = |value: f64| match value.abs() {
         small if small != 0.0 && !(1e-3..1e6).contains(&small) => format!("{value:.4e}"),

@@ -3,7 +3,7 @@
 use std::io::{Read, Seek, SeekFrom};
 
 use super::run_data::RunData;
-use crate::run_folder::{Exit, TAP_LINE};
+use crate::run_folder::{Exit, Folder, TAP_LINE};
 
 /// How many bytes of the worker's output are searched for its last lines.
 const TAIL: u64 = 64 << 10;
@@ -53,12 +53,7 @@ impl RunData {
     /// Returns how the worker failed after its port had returned. This changes no verdict.
     pub(crate) fn late_death(&self) -> Option<String> {
         self.end()?;
-        let how = match &self.exit {
-            Exit::Code(code) => format!("exited with code {code}"),
-            Exit::Signal(signal) => format!("was killed by {}", signal_name(*signal)),
-            Exit::TimedOut(seconds) => format!("timed out after {seconds} s"),
-            Exit::Done | Exit::NotStarted(_) | Exit::Abandoned | Exit::Running => return None,
-        };
+        let how = exit_text(&self.exit)?;
         Some(format!("the worker {how} after the port had returned"))
     }
 
@@ -92,16 +87,35 @@ impl RunData {
 
     /// Returns the last lines of the worker's output, with the message of a panic or of MLX.
     pub(crate) fn output_tail(&self) -> Option<String> {
-        let mut file = crate::files::regular::open(&self.folder.output()).ok()?;
-        let start = file.metadata().ok()?.len().saturating_sub(TAIL);
-        file.seek(SeekFrom::Start(start)).ok()?;
-        let mut bytes = Vec::new();
-        file.take(TAIL).read_to_end(&mut bytes).ok()?;
-        let text = String::from_utf8_lossy(&bytes);
-        let lines = without_silent_taps(text.lines());
-        let shown = &lines[lines.len().saturating_sub(20)..];
+        let shown = last_output(&self.folder);
         (!shown.is_empty()).then(|| format!("the last lines of the worker's output:\n{}", shown.join("\n")))
     }
+}
+
+/// Returns how a worker failed, as the end of a sentence; `None` if it did not, or if nobody knows.
+pub fn exit_text(exit: &Exit) -> Option<String> {
+    match exit {
+        Exit::Code(code) => Some(format!("exited with code {code}")),
+        Exit::Signal(signal) => Some(format!("was killed by {}", signal_name(*signal))),
+        Exit::TimedOut(seconds) => Some(format!("timed out after {seconds} s")),
+        Exit::Done | Exit::NotStarted(_) | Exit::Abandoned | Exit::Running => None,
+    }
+}
+
+/// Returns the last lines of a worker's output, at most 20, without taps after which nothing was printed.
+pub fn last_output(folder: &Folder) -> Vec<String> {
+    let read = || -> std::io::Result<Vec<u8>> {
+        let mut file = crate::files::regular::open(&folder.output())?;
+        let start = file.metadata()?.len().saturating_sub(TAIL);
+        file.seek(SeekFrom::Start(start))?;
+        let mut bytes = Vec::new();
+        file.take(TAIL).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let bytes = read().unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let lines = without_silent_taps(text.lines());
+    lines[lines.len().saturating_sub(20)..].iter().map(|&line| line.to_owned()).collect()
 }
 
 /// What to try when memory runs out.

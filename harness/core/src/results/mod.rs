@@ -21,6 +21,7 @@ mod trial;
 pub use crate::run_folder::{FIXTURE, SPEC};
 pub use account::{Account, account};
 pub use against::{Against, Change, Measured};
+pub use ending::{exit_text, last_output};
 pub use localisation::{Closer, Culprit, Growth, Localisation};
 pub use progress::{RunProgress, RunWatch, SpecProgress, SpecState};
 pub use run::{ExpectedSpecs, Fate, RunResults, SMOKE, SpecResult, SuiteData};

@@ -82,6 +82,11 @@ impl RunData {
     }
 
     fn with(folder: &Folder, exit: Exit) -> Result<Self, FolderError> {
+        let job: Option<Job> = folder.read_json(JOB)?;
+        // A person stepped through this run and could change its tensors, so it proves nothing.
+        if job.as_ref().is_some_and(|job| job.debug.is_some()) {
+            return Err(FolderError::Debug { path: folder.file("") });
+        }
         let order = read_order(folder)?;
         // The first run does not depend on the second. A damaged second run is reported as such.
         let (local, local_problem) = match Self::local(folder, &order) {
@@ -92,7 +97,7 @@ impl RunData {
             folder: folder.clone(),
             shown: folder.file(""),
             spec: folder.read_json(SPEC_FILE)?,
-            job: folder.read_json(JOB)?,
+            job,
             obstacles: folder.read_json("obstacles.json")?.unwrap_or_default(),
             exit,
             lines: folder.lines()?,

@@ -68,6 +68,12 @@ pub enum FolderError {
         /// The folder.
         path: PathBuf,
     },
+    /// The folder belongs to a debug session.
+    #[error("`{path}` belongs to a debug session, which judges nothing; make a run instead")]
+    Debug {
+        /// The folder.
+        path: PathBuf,
+    },
     /// A file has another format version.
     #[error(
         "`{path}` has format {found}, expected {}; report the run with the version of mlx-parity that made it",

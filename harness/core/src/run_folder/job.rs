@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::folder::Folder;
 use crate::approval::Approval;
+use crate::debug::DebugTask;
 use crate::files::identity::FileIdentity;
 use crate::golden::FixtureSet;
 use crate::spec::{Inject, Spec};
@@ -51,6 +52,9 @@ pub struct Job {
     /// How many bytes of actuals and pictures the worker may write: what `PARITY_SIZE_LIMIT` leaves. `None` is any number.
     #[serde(default)]
     pub room: Option<u64>,
+    /// The worker is stepped through by a debug session. Nothing in its folder is a verdict.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub debug: Option<DebugTask>,
     /// The files that the parent has verified; the worker uses no others.
     #[serde(default)]
     pub verified: Verified,

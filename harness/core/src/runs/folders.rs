@@ -78,7 +78,9 @@ impl Out {
 
     /// Returns the bytes that fixtures and runs take together, to be compared with the size limits.
     pub fn taken(&self, fixture_root: &Path) -> u64 {
-        size::of_folder(fixture_root) + size::of_folder(&self.runs())
+        size::of_folder(fixture_root)
+            + size::of_folder(&self.runs())
+            + size::of_folder(&self.debug_sessions())
     }
 
     /// Returns the folder of all runs.

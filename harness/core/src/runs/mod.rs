@@ -1,6 +1,7 @@
 //! All runs of a project: their names and owners, the processes that join them, and the removal of old runs.
 
 mod clean;
+mod debug_session;
 mod device;
 mod folders;
 mod keep;
@@ -10,6 +11,7 @@ mod process;
 mod request;
 
 pub use clean::{KnownRun, is_in_use};
+pub use debug_session::{DebugHolder, DebugLock, DebugSessionError, is_debug_session};
 pub use device::DeviceHolder;
 pub use folders::{Going, Out};
 pub use keep::KeepError;

@@ -139,7 +139,7 @@ fn variable(name: &str) -> Option<String> {
 }
 
 /// A new key: the time and the process id.
-fn fresh_key() -> String {
+pub(super) fn fresh_key() -> String {
     format!("{}-{}", chrono::Utc::now().format("%Y%m%dT%H%M%S%3fZ"), std::process::id())
 }
 

@@ -25,10 +25,12 @@ pub const BENCH_SPECS: &str = "PARITY_BENCH_SPECS";
 pub const MUTATE: &str = "PARITY_MUTATE";
 /// Turns the test binary into a pass over shapes; holds the id of the spec.
 pub const SHAPES: &str = "PARITY_SHAPES";
+/// Turns the test binary into the suite of a debug session; holds the folder of the session.
+pub const DEBUG: &str = "PARITY_DEBUG";
 
 /// Variables that request a task from a suite instead of its tests. A leftover one in a shell would replace the tests, so
 /// a suite accepts them only from a running process (see [`request`](fn@crate::runs::request)).
-pub const REQUESTS: &[&str] = &[WORKER, SNAPSHOT, SMOKE, BENCH_SPECS, MUTATE, SHAPES];
+pub const REQUESTS: &[&str] = &[WORKER, SNAPSHOT, SMOKE, BENCH_SPECS, MUTATE, SHAPES, DEBUG];
 
 /// Variables that one of our processes sets for another. They change no verdict.
 pub const INTERNAL: &[&str] = &[

@@ -63,7 +63,7 @@ fn a_spec_goes_from_waiting_to_done() {
 
     let folder = started(run, "a/b");
     let lock = folder.lock().unwrap();
-    let holder = DeviceHolder { process: 9, spec: "x/y".into() };
+    let holder = DeviceHolder::new(9, "x/y");
     assert_eq!(look(Some(&holder)).specs[0].state, SpecState::WaitingForDevice { holder: Some(holder) });
     fs::write(folder.output(), "").unwrap();
     append(&folder, &record("norm", "pass"));

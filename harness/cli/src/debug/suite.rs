@@ -1,0 +1,130 @@
+//! The suite of a session as a process of Cargo, and the socket to which its worker connects.
+
+use std::collections::VecDeque;
+use std::fs::{self, Permissions};
+use std::io::{self, BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Stdio};
+use std::thread::JoinHandle;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tempfile::TempDir;
+
+use super::error::DebugError;
+use super::session::Options;
+use crate::Project;
+use crate::parity::suite_cargo;
+use mlx_parity_core::runs::{Asked, Out};
+use mlx_parity_core::settings::names::DEBUG;
+
+/// The file in the folder of a session in which the suite reports why no worker starts.
+pub(super) const PROBLEM: &str = mlx_parity_core::debug::PROBLEM;
+/// The longest path of a socket, in bytes: 104 on macOS, 108 on Linux, with the zero at its end.
+const LONGEST: usize = 100;
+/// Lines of Cargo's output that are kept.
+const KEPT_LINES: usize = 60;
+
+/// What is needed to start the suite again and again.
+pub(super) struct SuiteStart {
+    pub(super) project: Project,
+    pub(super) out: Out,
+    release: bool,
+    capture: bool,
+}
+
+impl SuiteStart {
+    pub(super) fn of(project: &Project, out: Out, options: &Options) -> Self {
+        Self { project: project.duplicate(), out, release: options.release, capture: options.capture }
+    }
+
+    /// Creates the socket, in a folder that no other user can open.
+    pub(super) fn open_door(&self) -> Result<Door, DebugError> {
+        let private = Permissions::from_mode(0o700);
+        let made = |within: &Path| {
+            tempfile::Builder::new().prefix("parity-").permissions(private.clone()).tempdir_in(within)
+        };
+        let own = std::env::temp_dir();
+        let mut folder = made(&own).map_err(DebugError::Socket)?;
+        if folder.path().join("worker").as_os_str().len() > LONGEST {
+            folder = made(Path::new("/tmp")).map_err(DebugError::Socket)?;
+        }
+        let path = folder.path().join("worker");
+        let listener = UnixListener::bind(&path).map_err(DebugError::Socket)?;
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).map_err(DebugError::Socket)?;
+        listener.set_nonblocking(true).map_err(DebugError::Socket)?;
+        Ok(Door { listener, path, _folder: folder })
+    }
+
+    /// Starts Cargo, which builds and starts the suite.
+    ///
+    /// Cargo has its own process group, so that Ctrl-C reaches this process only, which then pauses the port.
+    pub(super) fn start(&self, folder: &Path) -> Result<SuiteProcess, DebugError> {
+        let _ = fs::remove_file(folder.join(PROBLEM));
+        let asked = Asked::new(folder, DEBUG, folder).map_err(DebugError::Socket)?;
+        let mut command = suite_cargo(&self.project, &self.out, self.release);
+        command.envs(asked.variables()).stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
+        if self.capture {
+            command.stderr(Stdio::piped());
+        }
+        let mut child = command.spawn().map_err(DebugError::Cargo)?;
+        let reader = child.stderr.take().map(|stderr| std::thread::spawn(move || last_lines(stderr)));
+        Ok(SuiteProcess { child, reader, _asked: asked })
+    }
+}
+
+/// The socket, which is removed with this value.
+pub(super) struct Door {
+    listener: UnixListener,
+    path: PathBuf,
+    _folder: TempDir,
+}
+
+impl Door {
+    pub(super) fn listener(&self) -> &UnixListener {
+        &self.listener
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Cargo with the suite.
+pub(super) struct SuiteProcess {
+    child: Child,
+    reader: Option<JoinHandle<Vec<String>>>,
+    _asked: Asked,
+}
+
+impl SuiteProcess {
+    pub(super) fn group(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    pub(super) fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Ends what is left of it, and returns the last lines that it printed, if they were captured.
+    pub(super) fn finish(mut self) -> Vec<String> {
+        if !self.has_ended() {
+            let _ = kill_process_group(self.group(), Signal::KILL);
+            let _ = self.child.wait();
+        }
+        self.reader.take().and_then(|reader| reader.join().ok()).unwrap_or_default()
+    }
+}
+
+fn last_lines(stderr: ChildStderr) -> Vec<String> {
+    let mut kept = VecDeque::new();
+    for line in BufReader::new(stderr).split(b'\n').map_while(io::Result::ok) {
+        kept.push_back(String::from_utf8_lossy(&line).into_owned());
+        if kept.len() > KEPT_LINES {
+            kept.pop_front();
+        }
+    }
+    kept.into()
+}
