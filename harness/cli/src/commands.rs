@@ -7,15 +7,15 @@ use std::process::ExitCode;
 use clap::{Arg, ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum, value_parser};
 
 use super::as_cargo_parity::AS_CARGO_PARITY;
+use super::error::print_error;
 use super::manifest::ManifestError;
 use super::{
-    CliError, Project, accept, bisect, check_macos, clean, diagnose, diff, doctor, fault_bench, fixtures,
-    init, lint, list, mutate, new_spec, parity, refused, regenerate, report, script, setup, shapes, show,
-    status, test, tutorial, weights,
+    CliError, Project, accept, bisect, check_macos, clean, debug, diagnose, diff, doctor, fault_bench,
+    fixtures, init, lint, list, mutate, new_spec, parity, refused, regenerate, report, script, setup, shapes,
+    show, status, test, tutorial, weights,
 };
 use mlx_parity_core::settings;
-use mlx_parity_core::text::error_chain;
-use mlx_parity_core::text::printable::{indented, paint, set_colours};
+use mlx_parity_core::text::printable::set_colours;
 use mlx_parity_core::text::program::{PARITY, XTASK, set_program, with_program};
 
 // Help and the advice of `CliError::next` name `cargo xtask`. Printing replaces it with the program that runs.
@@ -69,6 +69,8 @@ enum Command {
     Diagnose(diagnose::Arguments),
     /// Run ports with known faults, and count how many are caught, placed and explained
     FaultBench(fault_bench::Arguments),
+    /// Step through a port from checkpoint to checkpoint, with the golden at hand
+    Debug(debug::Arguments),
     /// Check the shapes and dtypes of a spec without evaluating anything
     Shapes(shapes::Arguments),
     /// Change tensors at a spec's taps, one at a time, and show which checkpoints notice
@@ -149,12 +151,7 @@ fn run(program: &'static str, find: impl FnOnce(&ArgMatches) -> Result<Project, 
     // For a diff, 1 means that tensors differ.
     let failure = if matches!(command, Command::Diff(_)) { ExitCode::from(2) } else { ExitCode::FAILURE };
     dispatch(command, || find(&matches)).unwrap_or_else(|error| {
-        let text = indented(&error_chain(error.error()), 7);
-        eprintln!("{}: {text}", paint(true, "1;31", "error"));
-        if let Some(next) = error.next() {
-            let next = indented(&with_program(&next, program), 7);
-            eprintln!("{}: {next}", paint(true, "1", "to do"));
-        }
+        print_error(&error);
         failure
     })
 }
@@ -185,6 +182,7 @@ fn dispatch(
         Command::Report(arguments) => report::run(project, &arguments),
         Command::Accept(arguments) => accept::run(project, &arguments),
         Command::Show(arguments) => show::run(project, &arguments),
+        Command::Debug(arguments) => debug::run(project, &arguments),
         Command::Shapes(arguments) => shapes::run(project, &arguments),
         Command::Bisect(arguments) => bisect::run(project, &arguments),
         Command::Diagnose(arguments) => diagnose::run(project, &arguments),

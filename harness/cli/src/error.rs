@@ -2,6 +2,10 @@
 
 use std::error::Error;
 
+use mlx_parity_core::text::error_chain;
+use mlx_parity_core::text::printable::{indented, paint};
+use mlx_parity_core::text::program::{program, with_program};
+
 /// The error of a command. Its message states what happened.
 pub(crate) trait CommandError: Error + 'static {
     /// What to do about the error, if that is known.
@@ -27,5 +31,15 @@ impl CliError {
 impl<E: CommandError> From<E> for CliError {
     fn from(error: E) -> Self {
         Self(Box::new(error))
+    }
+}
+
+/// Prints an error and what to do about it.
+pub(crate) fn print_error(error: &CliError) {
+    let text = indented(&error_chain(error.error()), 7);
+    eprintln!("{}: {text}", paint(true, "1;31", "error"));
+    if let Some(next) = error.next() {
+        let next = indented(&with_program(&next, program()), 7);
+        eprintln!("{}: {next}", paint(true, "1", "to do"));
     }
 }

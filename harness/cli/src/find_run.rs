@@ -9,7 +9,7 @@ use super::lint::{Git, GitError};
 use super::zipped_run::{ZipError, unpack};
 use crate::error::CommandError;
 use mlx_parity_core::results::SuiteData;
-use mlx_parity_core::runs::Out;
+use mlx_parity_core::runs::{Out, is_debug_session};
 use mlx_parity_core::text::suggest::did_you_mean;
 
 /// Why a run cannot be reported.
@@ -25,6 +25,8 @@ pub(crate) enum RunsError {
         "`{run}` has no folder `suites`: it was made by an earlier version, killed before its first test, or is not a run folder"
     )]
     NoSuites { run: PathBuf },
+    #[error("`{run}` is a debug session, which judges nothing")]
+    Debug { run: PathBuf, name: String },
     #[error("no run in `{runs}` was made at commit {commit}")]
     NoRunAt { commit: String, runs: PathBuf },
     #[error("`{name}` is neither a run in `{runs}`{near} nor a commit")]
@@ -37,6 +39,9 @@ impl CommandError for RunsError {
     fn next(&self) -> Option<String> {
         match self {
             Self::Zip(_) => None,
+            Self::Debug { name, .. } => Some(format!(
+                "print its trace with `cargo xtask report {name}`; make a run with `cargo xtask parity`"
+            )),
             Self::NoRunAt { commit, runs } => {
                 let short: String = commit.chars().take(12).collect();
                 let out = runs.parent().unwrap_or(runs).display();
@@ -83,6 +88,9 @@ pub(super) fn find(project: &Project, name: Option<&str>) -> Result<FoundRun, Ru
     let runs = Out::of(project.root()).path().join("runs");
     let name = name.unwrap_or("latest");
     let plain = !name.is_empty() && !name.contains(['/', '\\']) && name != "." && name != "..";
+    if let Some(run) = debug_session(project, name) {
+        return Err(RunsError::Debug { run, name: name.to_owned() });
+    }
     if let Some(run) = plain.then(|| runs.join(name)).and_then(|run| run.canonicalize().ok()) {
         return Ok(FoundRun::Folder(run));
     }
@@ -102,6 +110,16 @@ pub(super) fn find(project: &Project, name: Option<&str>) -> Result<FoundRun, Ru
         entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     let near = did_you_mean(name, known.iter().map(String::as_str));
     Err(RunsError::NoRun { run: name.to_owned(), runs, near })
+}
+
+/// Finds the debug session with this name or path.
+pub(super) fn debug_session(project: &Project, name: &str) -> Option<PathBuf> {
+    let is_path = name.contains(['/', '\\']);
+    let folder = match is_path {
+        true => PathBuf::from(name),
+        false => Out::of(project.root()).debug_sessions().join(name),
+    };
+    (name != "." && name != ".." && is_debug_session(&folder)).then_some(folder)
 }
 
 /// Finds the run with this name or path, or else the newest run that was made at this commit. A run of a checkout without

@@ -6,18 +6,20 @@ use std::process::ExitCode;
 
 use thiserror::Error;
 
-use super::find_run::{FoundRun, RunsError, find, find_earlier};
+use super::find_run::{FoundRun, RunsError, debug_session, find, find_earlier};
 use super::pack::{PackError, pack};
 use super::parity::{ParityError, finish};
 use super::{CliError, Project, say};
 use crate::error::CommandError;
+use mlx_parity_core::debug::{Trace, TraceError};
 use mlx_parity_core::files::atomic::write_atomically;
 use mlx_parity_core::report::{
     Detail, ReportError, against_text, chrome_trace, environments, failures, run_resources, run_text,
-    summary_line, write_html,
+    summary_line, trace_html, trace_text, write_html,
 };
 use mlx_parity_core::results::{Against, ExpectedSpecs, RunResults};
 use mlx_parity_core::runs::{KeepError, Out};
+use mlx_parity_core::text::printable::clean_lines;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
@@ -28,10 +30,11 @@ use mlx_parity_core::runs::{KeepError, Out};
     cargo xtask report run.zip --html         a zipped run folder, from any machine, as a page\n  \
     cargo xtask report --against main         what changed since the newest run at `main`\n  \
     cargo xtask report --keep before-bump     pins the run, so that no newer one removes it\n\n\
+    Of a debug session, it prints the trace; --html and --pack work as for a run.\n\
     Writes report.html, report.txt, junit.xml and trials.jsonl into the run folder; a zip file is only read.\n\
     Exits with 1 when the run is red, incomplete or still running, and with 0 otherwise.")]
 pub(crate) struct Arguments {
-    /// A folder in target/parity/runs, or the path of a run folder or zip file [default: newest]
+    /// A folder in target/parity/runs or target/parity/debug, or the path of a run folder or zip file [default: newest]
     run: Option<String>,
     /// Print every checkpoint of every spec
     #[arg(long)]
@@ -78,6 +81,8 @@ pub(crate) enum ReportFileError {
     #[error("a zip file is packed already")]
     PackedZip,
     #[error(transparent)]
+    Session(#[from] TraceError),
+    #[error(transparent)]
     Report(#[from] ReportError),
     #[error(transparent)]
     Pack(#[from] PackError),
@@ -100,6 +105,9 @@ impl CommandError for ReportFileError {
 }
 
 pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, CliError> {
+    if let Some(session) = arguments.run.as_deref().and_then(|name| debug_session(project, name)) {
+        return report_session(&session, arguments);
+    }
     let mut run = find(project, arguments.run.as_deref())?;
     if let Some(name) = &arguments.keep {
         let FoundRun::Folder(folder) = &run else { return Err(ReportFileError::KeptZip.into()) };
@@ -132,6 +140,25 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
     let summary = results.summary();
     let complete = summary.not_run + summary.pending == 0 && results.unended.is_empty();
     Ok(if summary.failed == 0 && complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Prints the trace of a debug session, and writes it as text and as a page into the session's folder.
+fn report_session(session: &Path, arguments: &Arguments) -> Result<ExitCode, CliError> {
+    let trace = Trace::read(session).map_err(ReportFileError::from)?;
+    let text = trace_text(&trace);
+    say(&text);
+    let page = arguments.html.clone().flatten().unwrap_or_else(|| session.join("report.html"));
+    let text = clean_lines(&text).into_owned();
+    for (path, content) in [(session.join("report.txt"), text), (page.clone(), trace_html(&trace))] {
+        write_atomically(&path, |out| out.write_all(content.as_bytes()))
+            .map_err(|source| ReportFileError::Trace { path: path.clone(), source })?;
+    }
+    println!("page: {}", page.display());
+    if let Some(file) = &arguments.pack {
+        pack(session, file).map_err(ReportFileError::from)?;
+        println!("packed: {}", file.display());
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn read(run: &FoundRun, order: Order) -> Result<RunResults, CliError> {

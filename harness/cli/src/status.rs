@@ -8,9 +8,11 @@ use serde_json::{Value, json};
 use super::parity::ParityError;
 use super::progress_text::{device_text, spec_text};
 use super::{CliError, Project, say};
+use mlx_parity_core::debug::PAUSED;
 use mlx_parity_core::report::summary_line;
 use mlx_parity_core::results::{ExpectedSpecs, RunProgress, RunResults, RunWatch, SpecState};
-use mlx_parity_core::runs::{DeviceHolder, KnownRun, Out};
+use mlx_parity_core::run_folder::JOB;
+use mlx_parity_core::runs::{DebugHolder, DeviceHolder, KnownRun, Out};
 use mlx_parity_core::spec::list::counted;
 use mlx_parity_core::text::printable::{self, clean};
 use mlx_parity_core::text::program::{program, suite_command};
@@ -20,7 +22,7 @@ use mlx_parity_core::text::program::{program, suite_command};
     cargo xtask status             the runs that go on now, in any terminal\n  \
     cargo xtask status --json      one JSON object\n\n\
     A checkpoint that was not reached yet is pending, not failed. Exits with 0, also when nothing\n\
-    runs; `running` in the JSON object lists the runs.")]
+    runs; `running` in the JSON object lists the runs, `debug` is the debug session.")]
 pub(crate) struct Arguments {
     /// Print one JSON object
     #[arg(long)]
@@ -30,6 +32,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, CliError> {
     let out = Out::of(project.root());
     let holder = out.device_holder();
+    let session = out.debug_holder();
     let runs = out.all_runs();
     let mut running = Vec::new();
     for run in runs.iter().filter(|run| run.running) {
@@ -48,7 +51,9 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
     if arguments.json {
         say(&format!(
             "{}\n",
-            printable::json(&to_json(&running, newest.as_ref(), holder.as_ref()).to_string())
+            printable::json(
+                &to_json(&running, newest.as_ref(), holder.as_ref(), session.as_ref()).to_string()
+            )
         ));
         return Ok(ExitCode::SUCCESS);
     }
@@ -58,10 +63,32 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
     if running.is_empty() {
         say(&nothing_text(newest.as_ref()));
     }
-    if let Some(holder) = holder.filter(|holder| !is_of_a_run(holder, &running)) {
+    if let Some(session) = &session {
+        say(&session_text(session));
+    }
+    let is_shown =
+        |holder: &DeviceHolder| is_of_a_run(holder, &running) || holder.debug.is_some() && session.is_some();
+    if let Some(holder) = holder.filter(|holder| !is_shown(holder)) {
         say(&format!("the device is {}\n", device_text(Some(&holder))));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// `debug session of `a/b`, pid 7: paused (target/parity/debug/…)`.
+fn session_text(session: &DebugHolder) -> String {
+    let DebugHolder { process, spec, folder } = session;
+    let shown = clean(&folder.display().to_string()).into_owned();
+    format!("DEBUG session of `{}`, pid {process}: {} ({shown})\n", clean(spec), session_state(session))
+}
+
+/// What the worker of a session does, as its folder shows.
+fn session_state(session: &DebugHolder) -> &'static str {
+    let folder = session.folder.join(&session.spec);
+    match () {
+        () if folder.join(PAUSED).exists() => "paused",
+        () if folder.join(JOB).exists() => "running",
+        () => "starting",
+    }
 }
 
 /// Whether one of the runs holds the device, so that its lines already show it.
@@ -109,7 +136,13 @@ fn to_json(
     running: &[(&KnownRun, RunProgress)],
     newest: Option<&(&KnownRun, RunResults)>,
     holder: Option<&DeviceHolder>,
+    session: Option<&DebugHolder>,
 ) -> Value {
+    let session = session.map(|session| {
+        let mut json = json!(session);
+        json["state"] = json!(session_state(session));
+        json
+    });
     let running: Vec<Value> = running
         .iter()
         .map(|(run, progress)| {
@@ -132,5 +165,5 @@ fn to_json(
             "ignored": summary.ignored, "pending": summary.pending, "interrupted": !results.unended.is_empty(),
         })
     });
-    json!({"running": running, "newest": newest, "device": holder})
+    json!({"running": running, "newest": newest, "device": holder, "debug": session})
 }

@@ -4,6 +4,7 @@ mod case;
 mod checkout;
 mod conclusion;
 mod context;
+mod debug;
 mod execute;
 mod loaded_specs;
 mod mutate;
@@ -22,7 +23,7 @@ use libtest_mimic::Arguments;
 use crate::worker::{Port, PortResult, Run, smoke as work_smoke, work};
 use mlx_parity_core::root::ProcessPlace;
 use mlx_parity_core::runs::request;
-use mlx_parity_core::settings::names::{BENCH_SPECS, SHAPES, SMOKE, SNAPSHOT, WORKER};
+use mlx_parity_core::settings::names::{BENCH_SPECS, DEBUG, SHAPES, SMOKE, SNAPSHOT, WORKER};
 use mlx_parity_core::settings::variable;
 use mlx_parity_core::text::program::{program, program_of, set_program};
 
@@ -124,8 +125,8 @@ impl Suite {
     /// Lists or runs the tests with libtest's arguments, and returns libtest's exit code: 0 if no test failed, 101 if
     /// any failed.
     ///
-    /// The harness also starts this binary for four other tasks: to run one spec (a worker), to check that MLX computes, to
-    /// compare one snapshot, and to run the mutations of `cargo xtask mutate`. `main` then does that task instead.
+    /// The harness also starts this binary for other tasks: to run one spec (a worker), to check that MLX computes, to
+    /// compare one snapshot, for the commands `mutate` and `shapes`, and for a debug session. `main` then does that task instead.
     pub fn main(mut self) -> ExitCode {
         let refused = match request() {
             Ok(Some((WORKER, job))) => return work(Path::new(&job), &self.ports),
@@ -142,6 +143,7 @@ impl Suite {
             Ok(Some((BENCH_SPECS, _))) => {
                 Some("this suite is not a fault bench; call `Suite::fault_bench` before `main`".to_owned())
             }
+            Ok(Some((DEBUG, folder))) => return debug::run(&self, Path::new(&folder)),
             Ok(Some((SHAPES, spec))) => return shapes::run(&self, &spec.to_string_lossy()),
             Ok(Some((_, spec))) => return mutate::run(&self, &spec.to_string_lossy()),
             Ok(None) => None,

@@ -1,4 +1,6 @@
-//! One spec that is ready to run outside the tests, for `mutate` and `shapes`.
+//! One spec that is ready to run outside the tests, for `mutate`, `shapes` and debug sessions.
+
+use std::path::Path;
 
 use super::Suite;
 use mlx_parity_core::approval::{Approval, Approvals};
@@ -27,6 +29,14 @@ impl PreparedSpec {
     /// # Errors
     /// Why the spec cannot run here, in words.
     pub(super) fn new(suite: &Suite, id: &str, within: &str) -> Result<Self, String> {
+        Self::in_folder(suite, id, &Out::of(&suite.root).path().join(within))
+    }
+
+    /// Prepares the spec `id` and its empty folder `<within>/<id>`.
+    ///
+    /// # Errors
+    /// Why the spec cannot run here, in words.
+    pub(super) fn in_folder(suite: &Suite, id: &str, within: &Path) -> Result<Self, String> {
         if let Some(problem) = &suite.misplaced {
             return Err(problem.clone());
         }
@@ -50,11 +60,16 @@ impl PreparedSpec {
         let approvals = Approvals::read(&Approvals::path(&suite.spec_root, id));
         let approvals = approvals.map_err(|error| error_chain(&error))?.pictures;
         let message = |error: mlx_parity_core::run_folder::FolderError| error_chain(&error);
-        claim(&out.path().join(within)).map_err(message)?;
-        let folder = Folder::create(out.path().join(within).join(id)).map_err(message)?;
+        claim(within).map_err(message)?;
+        let folder = Folder::create(within.join(id)).map_err(message)?;
         let held = folder.lock().map_err(message)?;
         folder.clear().map_err(message)?;
         Ok(Self { spec, out, folder, fixtures, approvals, settings, _held: held })
+    }
+
+    /// Returns how many bytes `PARITY_SIZE_LIMIT` leaves for the tensors of this run.
+    pub(super) fn room(&self, suite: &Suite) -> u64 {
+        self.settings.sizes.stop.saturating_sub(self.out.taken(&suite.fixture_root))
     }
 
     /// Returns a job for the spec, which neither mutates nor looks at shapes only.

@@ -92,6 +92,18 @@ impl Actuals {
         }
     }
 
+    /// Writes the tensor of a tap that is not checked, if there is room. Returns whether it was written.
+    pub(super) fn keep_tensor(&self, name: &str, hit: u64, actual: &Tensor) -> bool {
+        let (view, path) = (actual.view(), self.folder.actual(name, hit));
+        let has_room = self.no_room(&(&view).into()).is_none();
+        let made = path.parent().is_some_and(|folder| std::fs::create_dir_all(folder).is_ok());
+        let written = has_room && made && write_npy(&path, &view).is_ok();
+        if written {
+            self.room.take(length(&path));
+        }
+        written
+    }
+
     /// Writes golden, actual and difference of a checkpoint as pictures, if there is room.
     pub(super) fn draw(&self, picture: &Picture, name: &str, hit: u64) {
         if !self.room.has(1) {

@@ -25,6 +25,7 @@ mod shape_pass;
 mod smoke;
 mod source_files;
 mod stage_times;
+mod stepping;
 mod tap_check;
 mod untapped;
 mod usage;

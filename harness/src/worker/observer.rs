@@ -23,6 +23,7 @@ use super::source_files::source_files;
 use super::tap_check::{Checked, TapCheck};
 use super::usage::Usage;
 use mlx_parity_core::details::{Details, Sources};
+use mlx_parity_core::diagnose::Diagnosis;
 use mlx_parity_core::gate::Class;
 use mlx_parity_core::golden::FixtureSet;
 use mlx_parity_core::record::{self, Record, Status};
@@ -67,6 +68,28 @@ pub(super) struct Observer {
     peeks: Option<Peeks>,
     /// Number of hits to reach per checkpoint before the port can stop; `None` if it must run to its end.
     wanted: Option<HashMap<String, u64>>,
+    /// Whether a debug session takes every hit.
+    keeps_hits: bool,
+    /// The latest hit, until it is taken.
+    latest_hit: Option<Hit>,
+}
+
+/// One hit of a tap, for a debug session that may stand at it.
+pub(super) struct Hit {
+    /// The tap's full name.
+    pub(super) name: String,
+    /// The number of the hit, from 0.
+    pub(super) hit: u64,
+    /// The record of a checkpoint; `None` for a tap that is not checked.
+    pub(super) record: Option<Arc<Record>>,
+    /// The actual, if it was evaluated.
+    pub(super) actual: Option<Tensor>,
+    /// The call of `tap`.
+    pub(super) place: &'static Location<'static>,
+    /// The place in the reference's source that made the golden.
+    pub(super) made: Option<String>,
+    /// Whether the port continues with the golden, as the spec declares.
+    pub(super) injected: bool,
 }
 
 /// The log of a run, and the state that the worker needs after the port has returned.
@@ -162,7 +185,32 @@ impl Observer {
             keeps_all: job.keep_all,
             peeks: Peeks::start(job),
             wanted,
+            keeps_hits: job.debug.is_some(),
+            latest_hit: None,
         })
+    }
+
+    /// Takes the latest hit, which only a debug session has.
+    pub(super) fn take_hit(&mut self) -> Option<Hit> {
+        self.latest_hit.take()
+    }
+
+    /// Writes the tensor of a tap that is not checked, if there is room. Returns whether it was written.
+    pub(super) fn keep_actual(&self, name: &str, hit: u64, actual: &Tensor) -> bool {
+        self.actuals.keep_tensor(name, hit, actual)
+    }
+
+    /// Returns the causes of a failing hit. `passed` are the goldens that the port's own tensors agree with.
+    pub(super) fn diagnose(
+        &mut self,
+        name: &str,
+        hit: u64,
+        actual: &Tensor,
+        passed: Vec<String>,
+    ) -> Result<Diagnosis, String> {
+        let spec = Rc::clone(&self.spec);
+        let checkpoint = spec.checkpoint(name).ok_or("the spec does not declare this tap")?;
+        self.check.diagnose_now(checkpoint, hit, actual, passed)
     }
 
     /// Sets the folder of the free run that this run repeats. An actual that is equal in both runs is stored once.
@@ -187,6 +235,11 @@ impl Observer {
         let Some(index) = self.check.index(name) else {
             self.note_undeclared(name)?;
             self.peek(name, hit, &array, None, place);
+            if self.keeps_hits {
+                let name = name.to_owned();
+                let (record, actual, made) = (None, None, None);
+                self.latest_hit = Some(Hit { name, hit, record, actual, place, made, injected: false });
+            }
             return Ok(array);
         };
         let spec = Rc::clone(&self.spec);
@@ -276,6 +329,10 @@ impl Observer {
         self.peek(name, hit, &array, actual.as_ref(), place);
         self.note_order(name, sequence)?;
         self.stop_if_done(name, hit + 1)?;
+        if self.keeps_hits {
+            let (name, record, injected) = (name.to_owned(), Some(record), injected.is_some());
+            self.latest_hit = Some(Hit { name, hit, record, actual, place, made, injected });
+        }
         // The time of the check is not the port's, and neither is its memory.
         Usage::next_stage();
         self.clock.restart();

@@ -25,6 +25,7 @@ use super::port::{Port, PortResult, Run};
 use super::random::{draws, reset_draws};
 use super::shape_pass::pass_over_shapes;
 use super::stage_times::{StageTimer, StageTimes, median};
+use super::stepping::step;
 use super::untapped::{PassTimes, UntappedPass};
 use mlx_parity_core::files::regular;
 use mlx_parity_core::gate::Class;
@@ -60,8 +61,8 @@ fn run(path: &Path, ports: &BTreeMap<String, Port>) -> Result<(), String> {
     let job: Job = serde_json::from_slice(&text).map_err(|error| format!("`{}`: {error}", path.display()))?;
     let (spec, fixtures) = match inputs(&job) {
         Ok(inputs) => inputs,
-        // `mutate` and `shapes` have no log line for changed files.
-        Err(changed) if job.mutate.is_some() || job.shapes => return Err(changed.text),
+        // `mutate`, `shapes` and debug sessions have no log line for changed files.
+        Err(changed) if job.mutate.is_some() || job.shapes || job.debug.is_some() => return Err(changed.text),
         Err(changed) => {
             let end = End { changed: vec![changed], ..End::default() };
             let written =
@@ -89,6 +90,14 @@ fn run(path: &Path, ports: &BTreeMap<String, Port>) -> Result<(), String> {
         return mutate(&job, &spec, fixtures.as_ref(), || port(&run));
     }
     let room = Room::of(job.room);
+    if job.debug.is_some() {
+        // Deeper checkpoints are compared, too: a person may step into them.
+        let deep = Job { level: u8::MAX, ..job.clone() };
+        let observer =
+            Observer::start(&deep, Rc::clone(&spec), fixtures.clone(), clock.clone(), faults.clone(), room)
+                .map_err(|error| error_chain(&error))?;
+        return step(&job, &spec, fixtures.as_ref(), job.level, &clock, observer, || port(&run));
+    }
     let watch = |job: &Job| {
         let (spec, fixtures) = (Rc::clone(&spec), fixtures.clone());
         Observer::start(job, spec, fixtures, clock.clone(), faults.clone(), room.clone())
@@ -280,11 +289,15 @@ pub(super) fn end_with_parent() {
                 Ok(0) | Err(_) => break,
             }
         }
-        // Also ends the port's child processes, if the worker has its own process group.
-        if getpgrp() == getpid() {
-            let _ = kill_current_process_group(Signal::KILL);
-        }
-        // Not `exit`: its handlers would run while MLX is still computing.
-        std::process::abort();
+        end_process();
     });
+}
+
+/// Ends this process at once, and the port's child processes, if the worker has its own process group.
+pub(super) fn end_process() -> ! {
+    if getpgrp() == getpid() {
+        let _ = kill_current_process_group(Signal::KILL);
+    }
+    // Not `exit`: its handlers would run while MLX is still computing.
+    std::process::abort();
 }

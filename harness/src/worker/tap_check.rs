@@ -376,23 +376,9 @@ impl TapCheck {
                 if self.diagnoses > 0 && checkpoint.gated =>
             {
                 self.diagnoses -= 1;
-                let recipe = self.recipe().map(|recipe| StageRecipe {
-                    recipe,
-                    fixtures: &fixtures,
-                    tapped: self.tapped.clone(),
-                    squeeze: &checkpoint.squeeze,
-                    layout: checkpoint.layout.as_deref(),
-                });
-                diagnose(&FailingCheckpoint {
-                    name: &hit_name(&checkpoint.name, hit),
-                    stage: checkpoint.stage,
-                    expected: expected.clone(),
-                    actual: actual.view(),
-                    rule: &rule,
-                    known: &Neighbours::new(&self.spec, &fixtures, golden.sequence),
-                    recipe,
-                    budget: &self.budget.share(),
-                })
+                let budget = self.budget.share();
+                let pair = (expected.clone(), actual.view());
+                self.search(checkpoint, hit, &fixtures, &golden, pair, &rule, self.tapped.clone(), &budget)
             }
             _ => Diagnosis::default(),
         };
@@ -411,6 +397,66 @@ impl TapCheck {
             place: golden.place.clone(),
             ..checked
         }
+    }
+
+    /// Searches the causes of a failing pair of golden and actual. The port continued with the goldens `tapped`.
+    #[expect(clippy::too_many_arguments, reason = "all of them describe one failing hit")]
+    fn search(
+        &self,
+        checkpoint: &Checkpoint,
+        hit: u64,
+        fixtures: &FixtureSet,
+        golden: &Golden,
+        (expected, actual): (TensorView<'_>, TensorView<'_>),
+        rule: &Rule,
+        tapped: BTreeSet<String>,
+        budget: &Budget,
+    ) -> Diagnosis {
+        let recipe = self.recipe().map(|recipe| StageRecipe {
+            recipe,
+            fixtures,
+            tapped,
+            squeeze: &checkpoint.squeeze,
+            layout: checkpoint.layout.as_deref(),
+        });
+        diagnose(&FailingCheckpoint {
+            name: &hit_name(&checkpoint.name, hit),
+            stage: checkpoint.stage,
+            expected,
+            actual,
+            rule,
+            known: &Neighbours::new(&self.spec, fixtures, golden.sequence),
+            recipe,
+            budget,
+        })
+    }
+
+    /// Searches the causes of a failing hit that a person asks for, with the work that a whole run may do.
+    ///
+    /// # Errors
+    /// Why there is nothing to compare with, in words.
+    pub(super) fn diagnose_now(
+        &self,
+        checkpoint: &Checkpoint,
+        hit: u64,
+        actual: &Tensor,
+        passed: Vec<String>,
+    ) -> Result<Diagnosis, String> {
+        if !checkpoint.needs_golden() {
+            return Err("the checkpoint has no golden".to_owned());
+        }
+        let fixtures = self.fixtures.as_ref().ok_or("the spec has no fixtures")?;
+        let golden =
+            fixtures.golden(&hit_name(&checkpoint.name, hit)).map_err(|error| error_chain(&error))?;
+        let mut rule = checkpoint.rule();
+        rule.floor = golden.floor;
+        rule.judge_systematic = self.judge_systematic;
+        let view = in_port_layout(golden.tensor.view(), checkpoint)?;
+        let dtype = checkpoint.cast.unwrap_or(view.dtype());
+        let expected = tensor::cast(&view, dtype).map_err(|error| error.to_string())?;
+        let tapped = self.tapped.iter().cloned().chain(passed).collect();
+        let pair = (expected.view(), actual.view());
+        Ok(self.search(checkpoint, hit, fixtures, &golden, pair, &rule, tapped, &Budget::of_a_run()))
     }
 
     /// Compares the actual's shape with the declared shape. The first checkpoint with a named dim binds its length.

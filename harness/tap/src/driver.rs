@@ -25,6 +25,8 @@ thread_local! {
     static DRIVEN: Cell<bool> = const { Cell::new(false) };
     static DRIVER: RefCell<Option<Box<dyn Driver>>> = const { RefCell::new(None) };
     static PATH: RefCell<String> = const { RefCell::new(String::new()) };
+    /// Where each open scope starts in `PATH`.
+    static STARTS: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Runs `port` with `driver` at its taps. Returns the port's result and the driver.
@@ -36,6 +38,7 @@ pub fn drive<T>(driver: Box<dyn Driver>, port: impl FnOnce() -> T) -> (T, Option
         fn drop(&mut self) {
             DRIVEN.set(false);
             PATH.take();
+            STARTS.take();
             DRIVER.take();
         }
     }
@@ -69,6 +72,7 @@ pub(crate) fn observe(
 pub(crate) fn open(name: &str, index: Option<usize>) -> usize {
     PATH.with_borrow_mut(|path| {
         let outer = path.len();
+        STARTS.with_borrow_mut(|starts| starts.push(outer));
         path.push_str(name);
         if let Some(index) = index {
             path.push_str(&format!(".{index}"));
@@ -80,6 +84,17 @@ pub(crate) fn open(name: &str, index: Option<usize>) -> usize {
 
 pub(crate) fn close(outer: usize) {
     PATH.with_borrow_mut(|path| path.truncate(outer));
+    // A guard that is dropped out of order also closes the scopes inside.
+    STARTS.with_borrow_mut(|starts| starts.retain(|&start| start < outer));
+}
+
+/// Returns the scopes that are open on this thread, outermost first, such as `blocks.3`. Empty outside a parity run.
+pub fn open_scopes() -> Vec<String> {
+    let path = PATH.with_borrow(Clone::clone);
+    let starts = STARTS.with_borrow(Clone::clone);
+    let ends = starts.iter().copied().skip(1).chain([path.len()]);
+    let scopes = starts.iter().zip(ends).filter_map(|(&start, end)| path.get(start..end));
+    scopes.map(|scope| scope.trim_end_matches('.').to_owned()).collect()
 }
 
 #[cfg(test)]
@@ -101,6 +116,8 @@ mod tests {
         ) -> Result<Array, Exception> {
             assert!(place.file().ends_with("driver.rs"), "the place is the caller of `tap`");
             self.0.borrow_mut().push(name.to_owned());
+            let scopes = open_scopes().join(".");
+            assert!(name.starts_with(&scopes) && !scopes.is_empty(), "{name} is in {scopes}");
             tap("inside", array)?;
             Ok(Array::from_f32(0.0))
         }
@@ -123,6 +140,7 @@ mod tests {
         });
         assert_eq!(value(&result.unwrap()), 0.0);
         assert!(driver.is_some());
+        assert!(open_scopes().is_empty());
         assert_eq!(*names.borrow(), ["model.blocks.0.norm", "model.blocks.1.norm", "model.out"]);
     }
 

@@ -28,7 +28,7 @@ use std::panic::Location;
 use mlx_rs::{Array, error::Exception};
 
 pub use checks::{TINY, checked_index, not_tiny, same_len};
-pub use driver::{Driver, drive};
+pub use driver::{Driver, drive, open_scopes};
 
 /// Names `array` as the checkpoint `name` inside the open [`scope`]s, and returns the array to continue with.
 ///

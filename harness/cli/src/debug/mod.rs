@@ -22,12 +22,15 @@
 //! # Ok(()) }
 //! ```
 
+mod arguments;
 mod error;
 mod link;
+mod prompt;
 mod session;
 mod state;
 mod suite;
 
+pub(crate) use arguments::{Arguments, run};
 pub use error::{DebugError, Problem};
 pub use mlx_parity_core::debug::{
     Breakpoint, DebugAnswer as Answer, DebugCommand as Command, DebugState as State, DebugStatus as Status,

@@ -116,6 +116,7 @@ impl Session {
     /// the port runs, or another thread performs a command, every command except `status`, `note` and `terminate` is an error.
     pub fn perform(&self, command: Command, limit: Option<Duration>) -> Answer {
         let deadline = limit.map(|limit| Instant::now() + limit);
+        let command = with_absolute_file(command);
         let number = self.shared.state().next_command(&command);
         let local = match command {
             Command::Status => Some(Answer::Status(self.status())),
@@ -302,6 +303,17 @@ impl Session {
             // Its panic would have been printed, and leaves a state that says so.
             let _ = thread.join();
         }
+    }
+}
+
+/// A worker has another working directory than the front, so it gets an absolute path.
+fn with_absolute_file(command: Command) -> Command {
+    match command {
+        Command::Save { name, file } => {
+            let file = std::path::absolute(&file).unwrap_or(file);
+            Command::Save { name, file }
+        }
+        command => command,
     }
 }
 

@@ -41,6 +41,11 @@ const MOST_PRINTED: usize = 200;
 const ENDS: usize = 3;
 
 impl Answer {
+    /// The value as text: a number as it is, a tensor as nested lists with its shape.
+    pub fn text(&self) -> String {
+        shown(&self.value)
+    }
+
     pub(super) fn new(source: &str, value: Array) -> Self {
         Self { source: source.to_owned(), value }
     }

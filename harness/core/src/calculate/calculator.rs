@@ -112,6 +112,20 @@ impl<'t> Calculator<'t> {
         Ok(answers)
     }
 
+    /// Sets a variable to a number.
+    ///
+    /// # Errors
+    /// When a tensor, a constant or a function has the name.
+    pub fn set_number(&mut self, name: &str, value: f64) -> Result<(), CalculateError> {
+        let set = self.set(name, &(0..name.len()), Array::scalar(value));
+        set.map_err(|fault| CalculateError::at(name, fault))
+    }
+
+    /// Drops the tensors that were read, so that their memory is free for others. Variables stay.
+    pub fn forget_tensors(&mut self) {
+        self.read.clear();
+    }
+
     fn set(&mut self, name: &str, at: &Range<usize>, value: Array) -> Result<(), Fault> {
         let is_constant = CONSTANTS.iter().any(|(constant, _)| *constant == name);
         let taken = match () {

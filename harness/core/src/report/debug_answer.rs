@@ -58,7 +58,7 @@ pub fn answer_text(answer: &DebugAnswer) -> String {
 }
 
 /// The first line of a stop, without a line end: `stopped at `gated`, red: value (used 3.2x), by breakpoint 1`.
-pub(super) fn stop_line(stop: &Stop) -> String {
+fn stop_line(stop: &Stop) -> String {
     let why = match &stop.why {
         StopReason::Start => return "DEBUG session: the port stands before its start".to_owned(),
         StopReason::Returned => {
@@ -139,7 +139,7 @@ fn excerpt(text: &mut String, excerpt: Option<&Excerpt>) {
 }
 
 fn verdict(tap: &TappedTensor) -> String {
-    let used = tap.used.map(|used| format!(", used {} of its tolerance", multiple(used))).unwrap_or_default();
+    let used = tap.used.map(|used| format!(", {} its tolerance", multiple(used))).unwrap_or_default();
     match (tap.status, tap.class) {
         (None, _) if !tap.checked => "not checked".to_owned(),
         (Some(Status::Fail), Some(class)) => format!("red: {class}{used}"),

@@ -6,6 +6,7 @@ mod columns;
 #[cfg(test)]
 mod damaged;
 mod debug_answer;
+mod debug_trace;
 mod failure;
 mod files;
 mod fold;
@@ -27,6 +28,7 @@ mod words;
 
 pub use against::against_text;
 pub use debug_answer::answer_text;
+pub use debug_trace::{trace_html, trace_text};
 pub use failure::{test_text, trial_text};
 pub use files::{ReportError, write_html, write_reports};
 pub use github::{annotations, step_summary};

@@ -12,6 +12,7 @@ use crate::run_folder::{
     BrokenSpec, Checkout, Folder, FolderError, Plan, PlannedSpec, SuiteEnd, SuiteFolder, TrialLine,
     TrialStatus,
 };
+use crate::runs::is_debug_session;
 use crate::settings::Require;
 use crate::text::error_chain;
 
@@ -88,8 +89,11 @@ impl SuiteData {
     /// Reads every suite of the run in `folder` that wrote a plan.
     ///
     /// # Errors
-    /// When a file is damaged or has another format version.
+    /// When a file is damaged or has another format version, or when the folder belongs to a debug session.
     pub fn read_all(folder: &Path) -> Result<Vec<Self>, FolderError> {
+        if is_debug_session(folder) {
+            return Err(FolderError::Debug { path: folder.to_owned() });
+        }
         let read = |suite: SuiteFolder| {
             let Some(plan) = suite.read_plan()? else { return Ok(None) };
             Ok(Some(Self { plan, trials: suite.read_trials()?, end: suite.read_end()? }))

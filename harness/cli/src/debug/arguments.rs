@@ -1,0 +1,52 @@
+//! The command `debug`: steps through a port at a prompt, or by a script from a pipe.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use super::error::DebugError;
+use super::prompt::{Front, serve};
+use super::session::{Options, Session};
+use crate::error::print_error;
+use crate::{CliError, Project};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    cargo xtask debug gated_mlp/block             a prompt; `help` lists its commands\n  \
+    printf 'break failed\\ncontinue\\nlocation\\n' | cargo xtask debug gated_mlp/block\n  \
+    cargo xtask debug gated_mlp/block --json      answers as JSON, one object per line\n\n\
+    The port stands before its start. While it stands, its timeout does not count. Ctrl-C pauses a\n\
+    running port at its next tap, and a second Ctrl-C ends it. Every command and answer is in\n\
+    target/parity/debug/*/trace.jsonl, and `cargo xtask report` prints it. A session judges nothing.\n\n\
+    Exits with 0 when the session ended as asked, with 1 when the port crashed or could not start,\n\
+    and with 2 for bad usage: an unknown spec, or a line of a script that is no command.")]
+pub(crate) struct Arguments {
+    /// Spec, as `model/component`
+    spec: String,
+    /// Print answers as JSON, one object per line
+    #[arg(long)]
+    json: bool,
+    /// Build and run with optimisation
+    #[arg(long)]
+    release: bool,
+    /// End the worker when no command comes for this long
+    #[arg(long, value_name = "SECONDS", default_value_t = Options::IDLE.as_secs(),
+        value_parser = clap::value_parser!(u64).range(1..=7 * 24 * 3600))]
+    idle_limit: u64,
+}
+
+pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, CliError> {
+    let options = Options {
+        release: arguments.release,
+        idle: Duration::from_secs(arguments.idle_limit),
+        ..Options::new(&arguments.spec)
+    };
+    let session = match Session::start(project, options) {
+        Ok(session) => session,
+        Err(error @ DebugError::Spec(_)) => {
+            print_error(&error.into());
+            return Ok(ExitCode::from(2));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    Ok(serve(session, Front { json: arguments.json, root: project.root().to_owned() }))
+}
