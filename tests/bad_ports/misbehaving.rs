@@ -126,6 +126,32 @@ pub(crate) fn ports(suite: Suite) -> Suite {
             }
             Ok(())
         })
+        // Three blocks with a scope inside, and a tap after them.
+        .port("scoped", |run| {
+            forward(run, |_, array| Ok(array))?;
+            let mut x = ops::zeros::<f32>(&[2])?;
+            for i in 0..3 {
+                let _block = scope("blocks", i);
+                x = x.add(Array::from_f32(1.0))?;
+                {
+                    let _attention = scope("attn", None);
+                    x = tap("q", x)?;
+                    tap("undeclared", x.clone())?;
+                }
+                x = tap("out", x)?;
+            }
+            tap("end", x)?;
+            Ok(())
+        })
+        // One tap, again and again.
+        .port("loops", |run| {
+            forward(run, |_, array| Ok(array))?;
+            let x = ops::ones::<f32>(&[64, 64])?;
+            for i in 0..1200 {
+                tap("loop", x.multiply(Array::from_f32(i as f32))?)?;
+            }
+            Ok(())
+        })
         .port("prints", |run| {
             println!("printed by the port");
             forward(run, |_, array| Ok(array))

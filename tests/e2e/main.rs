@@ -7,6 +7,7 @@ mod by_eye;
 mod causes;
 mod changed_inputs;
 mod copied_checkout;
+mod debug;
 mod false_greens;
 mod fault_bench;
 mod fixtures;

@@ -119,6 +119,9 @@ impl State {
                 if let Answer::Stopped(stop) = &*answer {
                     self.taps = stop.taps;
                     self.last_stop = Some((**stop).clone());
+                }
+                // An error also leaves the port where it stands.
+                if self.phase != DebugState::Paused {
                     self.set_phase(DebugState::Paused);
                 }
                 self.trace_answer(number, &answer);

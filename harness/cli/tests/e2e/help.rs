@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::command::{BINARY, check};
 
-const COMMANDS: [&str; 24] = [
+const COMMANDS: [&str; 25] = [
     "tutorial",
     "init",
     "setup",
@@ -16,6 +16,7 @@ const COMMANDS: [&str; 24] = [
     "bisect",
     "diagnose",
     "fault-bench",
+    "debug",
     "shapes",
     "mutate",
     "diff",
