@@ -83,13 +83,24 @@ impl FoundRun {
     }
 }
 
-/// Finds the run with this name or path; `None` means the newest.
+/// Finds the run with this name or path; `None` means the newest. A debug session is an error: nobody judges one.
 pub(super) fn find(project: &Project, name: Option<&str>) -> Result<FoundRun, RunsError> {
+    found(project, name, false)
+}
+
+/// Finds the run or the debug session with this name or path.
+pub(super) fn find_with_sessions(project: &Project, name: Option<&str>) -> Result<FoundRun, RunsError> {
+    found(project, name, true)
+}
+
+fn found(project: &Project, name: Option<&str>, sessions_too: bool) -> Result<FoundRun, RunsError> {
     let runs = Out::of(project.root()).path().join("runs");
     let name = name.unwrap_or("latest");
     let plain = !name.is_empty() && !name.contains(['/', '\\']) && name != "." && name != "..";
-    if let Some(run) = debug_session(project, name) {
-        return Err(RunsError::Debug { run, name: name.to_owned() });
+    match debug_session(project, name) {
+        Some(session) if sessions_too => return Ok(FoundRun::Folder(session)),
+        Some(run) => return Err(RunsError::Debug { run, name: name.to_owned() }),
+        None => {}
     }
     if let Some(run) = plain.then(|| runs.join(name)).and_then(|run| run.canonicalize().ok()) {
         return Ok(FoundRun::Folder(run));
@@ -97,6 +108,9 @@ pub(super) fn find(project: &Project, name: Option<&str>) -> Result<FoundRun, Ru
     let path = Path::new(name);
     if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("zip")) && path.exists() {
         let (unpacked, folder) = unpack(path)?;
+        if is_debug_session(&folder) && !sessions_too {
+            return Err(RunsError::Debug { run: path.to_owned(), name: name.to_owned() });
+        }
         return Ok(FoundRun::Zip { file: path.to_owned(), folder, _unpacked: unpacked });
     }
     if name.contains(['/', '\\']) && path.is_dir() {
@@ -113,7 +127,7 @@ pub(super) fn find(project: &Project, name: Option<&str>) -> Result<FoundRun, Ru
 }
 
 /// Finds the debug session with this name or path.
-pub(super) fn debug_session(project: &Project, name: &str) -> Option<PathBuf> {
+fn debug_session(project: &Project, name: &str) -> Option<PathBuf> {
     let is_path = name.contains(['/', '\\']);
     let folder = match is_path {
         true => PathBuf::from(name),

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use thiserror::Error;
 
-use super::find_run::{FoundRun, RunsError, debug_session, find, find_earlier};
+use super::find_run::{FoundRun, RunsError, find_earlier, find_with_sessions};
 use super::pack::{PackError, pack};
 use super::parity::{ParityError, finish};
 use super::{CliError, Project, say};
@@ -18,7 +18,7 @@ use mlx_parity_core::report::{
     summary_line, trace_html, trace_text, write_html,
 };
 use mlx_parity_core::results::{Against, ExpectedSpecs, RunResults};
-use mlx_parity_core::runs::{KeepError, Out};
+use mlx_parity_core::runs::{KeepError, Out, is_debug_session};
 use mlx_parity_core::text::printable::clean_lines;
 
 #[derive(Debug, clap::Args)]
@@ -105,10 +105,10 @@ impl CommandError for ReportFileError {
 }
 
 pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, CliError> {
-    if let Some(session) = arguments.run.as_deref().and_then(|name| debug_session(project, name)) {
-        return report_session(&session, arguments);
+    let mut run = find_with_sessions(project, arguments.run.as_deref())?;
+    if is_debug_session(run.folder()) {
+        return report_session(&run, arguments);
     }
-    let mut run = find(project, arguments.run.as_deref())?;
     if let Some(name) = &arguments.keep {
         let FoundRun::Folder(folder) = &run else { return Err(ReportFileError::KeptZip.into()) };
         run = FoundRun::Folder(Out::of(project.root()).keep(folder, name).map_err(ReportFileError::from)?);
@@ -142,23 +142,47 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
     Ok(if summary.failed == 0 && complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Prints the trace of a debug session, and writes it as text and as a page into the session's folder.
-fn report_session(session: &Path, arguments: &Arguments) -> Result<ExitCode, CliError> {
-    let trace = Trace::read(session).map_err(ReportFileError::from)?;
+/// Prints the trace of a debug session, and writes it as text and as a page into the session's folder; a zip file is only
+/// read.
+fn report_session(session: &FoundRun, arguments: &Arguments) -> Result<ExitCode, CliError> {
+    let trace = Trace::read(session.folder()).map_err(ReportFileError::from)?;
     let text = trace_text(&trace);
     say(&text);
-    let page = arguments.html.clone().flatten().unwrap_or_else(|| session.join("report.html"));
-    let text = clean_lines(&text).into_owned();
-    for (path, content) in [(session.join("report.txt"), text), (page.clone(), trace_html(&trace))] {
+    let folder = match session {
+        FoundRun::Folder(folder) => Some(folder),
+        FoundRun::Zip { .. } => None,
+    };
+    let mut files: Vec<(PathBuf, String)> = Vec::new();
+    files.extend(folder.map(|folder| (folder.join("report.txt"), clean_lines(&text).into_owned())));
+    let page = page_file(arguments, session).or_else(|| folder.map(|folder| folder.join("report.html")));
+    files.extend(page.clone().map(|page| (page, trace_html(&trace))));
+    for (path, content) in files {
         write_atomically(&path, |out| out.write_all(content.as_bytes()))
             .map_err(|source| ReportFileError::Trace { path: path.clone(), source })?;
     }
-    println!("page: {}", page.display());
-    if let Some(file) = &arguments.pack {
-        pack(session, file).map_err(ReportFileError::from)?;
-        println!("packed: {}", file.display());
+    if let Some(page) = page {
+        println!("page: {}", page.display());
+    }
+    match (&arguments.pack, folder) {
+        (Some(file), Some(folder)) => {
+            pack(folder, file).map_err(ReportFileError::from)?;
+            println!("packed: {}", file.display());
+        }
+        (Some(_), None) => return Err(ReportFileError::PackedZip.into()),
+        (None, _) => {}
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The file of the page that was asked for.
+fn page_file(arguments: &Arguments, run: &FoundRun) -> Option<PathBuf> {
+    match (arguments.html.as_ref()?, run) {
+        (Some(file), _) => Some(file.clone()),
+        (None, FoundRun::Folder(folder)) => Some(folder.join("report.html")),
+        (None, FoundRun::Zip { file, .. }) => {
+            Some(PathBuf::from(file.file_stem().unwrap_or_default()).with_extension("html"))
+        }
+    }
 }
 
 fn read(run: &FoundRun, order: Order) -> Result<RunResults, CliError> {
@@ -182,16 +206,11 @@ fn write_files(
     results: &RunResults,
     against: Option<&Against<'_>>,
 ) -> Result<(), ReportFileError> {
-    let page = match (&arguments.html, run) {
-        (Some(Some(file)), _) => Some(file.clone()),
+    let page = page_file(arguments, run).or_else(|| match run {
         // With another run, the page in the run folder gets the column against it.
-        (Some(None), FoundRun::Folder(folder)) => Some(folder.join("report.html")),
-        (None, FoundRun::Folder(folder)) if against.is_some() => Some(folder.join("report.html")),
-        (Some(None), FoundRun::Zip { file, .. }) => {
-            Some(PathBuf::from(file.file_stem().unwrap_or_default()).with_extension("html"))
-        }
-        (None, _) => None,
-    };
+        FoundRun::Folder(folder) if against.is_some() => Some(folder.join("report.html")),
+        _ => None,
+    });
     if let Some(path) = page {
         write_html(&path, results, against)?;
         println!("page: {}", path.display());

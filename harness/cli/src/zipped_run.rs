@@ -12,6 +12,7 @@ use zip::ZipArchive;
 use zip::result::ZipError as ArchiveError;
 
 use mlx_parity_core::files::{regular, size};
+use mlx_parity_core::runs::is_debug_session;
 
 /// The largest number of bytes to unpack.
 const MOST_BYTES: u64 = 2 << 30;
@@ -32,7 +33,9 @@ pub(crate) enum ZipError {
         size::words(MOST_BYTES)
     )]
     TooLarge { path: PathBuf },
-    #[error("`{path}` holds no run folder: expected a folder `suites` at the top or in its only folder")]
+    #[error(
+        "`{path}` holds no run folder: expected a folder `suites`, or the trace of a debug session, at the top or in its only folder"
+    )]
     NoRun { path: PathBuf },
     #[error("cannot unpack `{path}`")]
     Unpack { path: PathBuf, source: io::Error },
@@ -90,14 +93,14 @@ fn is_tensor(path: &Path) -> bool {
     matches!(extension.as_deref(), Some("npy" | "npz" | "safetensors"))
 }
 
-/// The folder that has `suites`: the top of the archive, or the one folder at its top.
+/// The folder that has `suites` or is a debug session: the top of the archive, or the one folder at its top.
 fn run_folder(home: &Path) -> Option<PathBuf> {
-    let has_suites = |folder: &Path| folder.join("suites").is_dir();
-    if has_suites(home) {
+    let is_run = |folder: &Path| folder.join("suites").is_dir() || is_debug_session(folder);
+    if is_run(home) {
         return Some(home.to_owned());
     }
     let mut folders =
         fs::read_dir(home).ok()?.flatten().map(|entry| entry.path()).filter(|path| path.is_dir());
     let only = folders.next()?;
-    (folders.next().is_none() && has_suites(&only)).then_some(only)
+    (folders.next().is_none() && is_run(&only)).then_some(only)
 }

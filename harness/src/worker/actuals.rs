@@ -94,6 +94,10 @@ impl Actuals {
 
     /// Writes the tensor of a tap that is not checked, if there is room. Returns whether it was written.
     pub(super) fn keep_tensor(&self, name: &str, hit: u64, actual: &Tensor) -> bool {
+        // A port can name an undeclared tap as it likes, and the name becomes that of a file.
+        if name.is_empty() || name.contains(['/', '\\', '\0']) || name.starts_with('.') || name.len() > 200 {
+            return false;
+        }
         let (view, path) = (actual.view(), self.folder.actual(name, hit));
         let has_room = self.no_room(&(&view).into()).is_none();
         let made = path.parent().is_some_and(|folder| std::fs::create_dir_all(folder).is_ok());

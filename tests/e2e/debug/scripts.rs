@@ -76,6 +76,14 @@ fn json_answers_are_one_object_per_line_and_the_trace_has_them_all() {
         "stopped at `gated`, red: value, ",
         "DEBUG: 1 run, 2 stops, 3 commands, no verdict\n",
     ]);
+    // A zipped session too, and only `report` reads it.
+    let zip = project.path("session.zip");
+    let zip = zip.to_str().unwrap();
+    project.report(&[&name(&project), "--pack", zip]).is_green();
+    project.report(&[zip]).prints(&["DEBUG: 1 run, 2 stops, 3 commands, no verdict\n"]);
+    let shown = Ran::of(project.xtask(&["show", "gated_mlp/block", "--run", zip]).output().unwrap());
+    assert_eq!(shown.code, Some(1), "{}", shown.text);
+    shown.prints(&["is a debug session, which judges nothing"]);
     let page = super::session::folder(&project).join("report.html");
     let page = std::fs::read_to_string(page).unwrap();
     assert!(page.contains("DEBUG session") && page.contains("&gt; break gated") && !page.contains("<script"));

@@ -54,24 +54,27 @@ impl Session {
     pub(crate) fn answer(&mut self) -> Value {
         let mut line = String::new();
         self.stdout.read_line(&mut line).unwrap();
-        serde_json::from_str(&line).unwrap_or_else(|error| panic!("`{line}` is no answer: {error}"))
+        let answer = serde_json::from_str(&line);
+        assert!(answer.is_ok(), "`{line}` is no answer");
+        answer.unwrap()
     }
 
     /// The tap of the stop that answers this command.
     #[track_caller]
     pub(crate) fn tap(&mut self, line: &str) -> String {
         let answer = self.ask(line);
-        answer["tap"]["name"]
-            .as_str()
-            .unwrap_or_else(|| panic!("`{line}` stops at no tap: {answer}"))
-            .to_owned()
+        let name = answer["tap"]["name"].as_str();
+        assert!(name.is_some(), "`{line}` stops at no tap: {answer}");
+        name.unwrap().to_owned()
     }
 
     /// The single number that this expression gives.
     #[track_caller]
     pub(crate) fn number(&mut self, expression: &str) -> f64 {
         let answer = self.ask(&format!("eval {expression}"));
-        answer["values"][0]["values"][0].as_f64().unwrap_or_else(|| panic!("`{expression}`: {answer}"))
+        let number = answer["values"][0]["values"][0].as_f64();
+        assert!(number.is_some(), "`{expression}`: {answer}");
+        number.unwrap()
     }
 
     /// The message of the error that this command gives.

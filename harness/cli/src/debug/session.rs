@@ -112,7 +112,8 @@ impl Session {
     ///
     /// A command with which the port goes on is answered by the next stop, or by [`Answer::Running`] after `limit`; the port
     /// then runs on, and [`Session::wait`] waits again. `None` waits as long as it takes. The other commands are answered
-    /// at once or within the limits of expressions and diagnoses. While the worker starts, a command first waits for it. While
+    /// at once or within the limits of expressions and diagnoses. While the worker starts, a command first waits for it, and is
+    /// an error if that takes longer than `limit`. While
     /// the port runs, or another thread performs a command, every command except `status`, `note` and `terminate` is an error.
     pub fn perform(&self, command: Command, limit: Option<Duration>) -> Answer {
         let deadline = limit.map(|limit| Instant::now() + limit);
@@ -237,7 +238,8 @@ impl Session {
         let started =
             self.until(deadline, |state| (state.phase != DebugState::Starting).then_some(Answer::Noted));
         if matches!(started, Answer::Running(_)) {
-            return self.answered(number, started);
+            let answer = Answer::error_with("the worker is still starting", "wait for its first stop");
+            return self.answered(number, answer);
         }
         let mut state = self.shared.state();
         match state.phase {

@@ -116,11 +116,8 @@ impl Stepper {
     }
 
     fn variables(&self, pattern: Option<&str>) -> DebugAnswer {
-        let mut variables =
-            self.known.variables(|name| pattern.is_none_or(|pattern| glob::matches(pattern, name)));
-        let left_out = variables.len().saturating_sub(MOST_LISTED);
-        // Of many, the latest taps matter most; inputs and weights come first.
-        variables.truncate(MOST_LISTED);
+        let wanted = |name: &str| pattern.is_none_or(|pattern| glob::matches(pattern, name));
+        let (variables, left_out) = self.known.variables(MOST_LISTED, wanted);
         DebugAnswer::Variables(Variables { variables, left_out })
     }
 

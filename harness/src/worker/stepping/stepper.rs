@@ -120,6 +120,11 @@ pub(in super::super) fn step(
     let task = job.debug.as_ref().ok_or("the job is no debug session")?;
     let channel = Channel::connect(&task.socket, Duration::from_secs(task.idle_seconds))?;
     let log = observer.log();
+    // The front sends the breakpoints first, so that no answer of this worker can forget them.
+    let breakpoints = match channel.receive() {
+        Some(ToWorker::Restore { breakpoints }) => breakpoints,
+        _ => return Err("the debug session sent no breakpoints".to_owned()),
+    };
     let stepper = Stepper {
         observer,
         spec: Rc::clone(spec),
@@ -128,7 +133,7 @@ pub(in super::super) fn step(
         known: Rc::new(Known::new(Rc::clone(spec), fixtures.cloned(), job.folder.clone())),
         sources: SourceLines::new(job.spec_root.clone(), fixtures.cloned()),
         channel,
-        breakpoints: Breakpoints::default(),
+        breakpoints,
         mode: Mode::Continue,
         changes: BTreeMap::new(),
         clock: clock.clone(),
@@ -192,8 +197,8 @@ impl Stepper {
                 note = Some(problem);
             }
         }
-        let (why, remark) = self.reason(&mut here, note.is_some());
         self.see(&here, &name);
+        let (why, remark) = self.reason(&mut here, note.is_some());
         if let Some(why) = why {
             self.look_at(&mut here);
             self.keep_unchecked(&here, &name);
@@ -347,11 +352,7 @@ impl Stepper {
         loop {
             let (number, command) = match self.channel.receive() {
                 Some(ToWorker::Perform { number, command }) => (number, command),
-                Some(ToWorker::Restore { breakpoints }) => {
-                    self.breakpoints = breakpoints;
-                    continue;
-                }
-                Some(ToWorker::Pause) => continue,
+                Some(ToWorker::Restore { .. } | ToWorker::Pause) => continue,
                 None => {
                     self.channel.send(&FromWorker::Bye { how: EndKind::Idle });
                     end_process();

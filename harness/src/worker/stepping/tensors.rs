@@ -18,8 +18,8 @@ use mlx_parity_core::weights::WeightIndex;
 
 /// The most taps that are listed and can be named. Older ones are forgotten first.
 const MOST_TAPS: usize = 20_000;
-/// A larger input or weight has no statistics in a list.
-const MOST_LISTED_BYTES: u64 = 16 << 20;
+/// How many bytes of inputs and weights are read for the statistics of one list.
+const MOST_READ_BYTES: u64 = 256 << 20;
 
 /// A tap that the port has passed.
 pub(super) struct SeenTap {
@@ -106,30 +106,42 @@ impl Known {
         entries.unwrap_or_default()
     }
 
-    /// Inputs, weights and taps, in this order.
-    pub(super) fn variables(&self, wanted: impl Fn(&str) -> bool) -> Vec<Variable> {
-        let mut found = Vec::new();
-        let mut add = |name: String, kind: VariableKind| {
-            if !wanted(&name) {
-                return;
-            }
-            let full = match kind {
-                VariableKind::Input => format!("input.{name}"),
-                _ => format!("weight.{name}"),
-            };
-            let Ok(tensor) = self.read(&full) else { return };
-            let form: TensorInfo = (&tensor.view()).into();
-            let is_small = (tensor.len() * form.dtype.size()) as u64 <= MOST_LISTED_BYTES;
-            let stats = is_small.then(|| examine(&tensor.view(), &Rule::default()).metrics).flatten();
-            let stats = stats.map(|metrics| metrics.actual);
-            let name = if self.is_tap(&name) { full } else { name };
-            found.push(Variable { name, kind, tensor: form, stats, status: None });
-        };
-        self.spec.inputs.iter().for_each(|name| add(name.clone(), VariableKind::Input));
-        self.weights.iter().for_each(|(name, _)| add(name.clone(), VariableKind::Weight));
+    /// Inputs, weights and taps, in this order, at most `most`, and how many are left out. Of many, the latest taps stay.
+    pub(super) fn variables(&self, most: usize, wanted: impl Fn(&str) -> bool) -> (Vec<Variable>, usize) {
+        let inputs = self.spec.inputs.iter().filter(|name| wanted(name));
+        let weights = self.weights.iter().map(|(name, _)| name).filter(|name| wanted(name));
         let seen = self.seen.borrow();
-        found.extend(seen.iter().map(|tap| &tap.variable).filter(|tap| wanted(&tap.name)).cloned());
-        found
+        let taps: Vec<&Variable> =
+            seen.iter().map(|tap| &tap.variable).filter(|tap| wanted(&tap.name)).collect();
+        let mut stored: Vec<(VariableKind, &String)> =
+            inputs.map(|name| (VariableKind::Input, name)).collect();
+        stored.extend(weights.map(|name| (VariableKind::Weight, name)));
+        let all = stored.len() + taps.len();
+        // Taps get at least half of the list.
+        stored.truncate(most.saturating_sub(taps.len().min(most / 2)));
+        let shown = taps.len().min(most - stored.len());
+        let mut bytes = MOST_READ_BYTES;
+        let mut found: Vec<Variable> =
+            stored.iter().filter_map(|(kind, name)| self.stored(*kind, name, &mut bytes)).collect();
+        found.extend(taps[taps.len() - shown..].iter().map(|tap| (*tap).clone()));
+        let left_out = all - found.len();
+        (found, left_out)
+    }
+
+    /// An input or a weight, with its statistics while `bytes` lasts.
+    fn stored(&self, kind: VariableKind, name: &str, bytes: &mut u64) -> Option<Variable> {
+        let full =
+            if kind == VariableKind::Input { format!("input.{name}") } else { format!("weight.{name}") };
+        let tensor = self.read(&full).ok()?;
+        let form: TensorInfo = (&tensor.view()).into();
+        let size = (tensor.len() * form.dtype.size()) as u64;
+        let mut stats = None;
+        if size <= *bytes {
+            *bytes -= size;
+            stats = examine(&tensor.view(), &Rule::default()).metrics.map(|metrics| metrics.actual);
+        }
+        let name = if self.is_tap(name) { full } else { name.to_owned() };
+        Some(Variable { name, kind, tensor: form, stats, status: None })
     }
 
     fn is_tap(&self, name: &str) -> bool {
