@@ -32,7 +32,7 @@ use mlx_parity_core::text::printable::clean_lines;
     cargo xtask report --keep before-bump     pins the run, so that no newer one removes it\n\n\
     Of a debug session, it prints the trace; --html and --pack work as for a run.\n\
     Writes report.html, report.txt, junit.xml and trials.jsonl into the run folder; a zip file is only read.\n\
-    Exits with 1 when the run is red, incomplete or still running, and with 0 otherwise.")]
+    Exits with 1 when the run is red, incomplete, still running or a debug session, and with 0 otherwise.")]
 pub(crate) struct Arguments {
     /// A folder in target/parity/runs or target/parity/debug, or the path of a run folder or zip file [default: newest]
     run: Option<String>,
@@ -171,7 +171,8 @@ fn report_session(session: &FoundRun, arguments: &Arguments) -> Result<ExitCode,
         (Some(_), None) => return Err(ReportFileError::PackedZip.into()),
         (None, _) => {}
     }
-    Ok(ExitCode::SUCCESS)
+    // Only a green run is a success, and a session proves nothing.
+    Ok(ExitCode::FAILURE)
 }
 
 /// The file of the page that was asked for.

@@ -142,7 +142,6 @@ fn a_killed_front_leaves_a_readable_trace_and_no_worker() {
     until(|| !is_alive(&worker));
     assert_eq!(trace(&project).last().unwrap()["event"], "answer");
     let report = project.report(&[&name(&project)]);
-    report.is_green();
     report.prints(&["stopped at `gated`, green", "DEBUG: 1 run, 2 stops, 2 commands, no verdict"]);
     // A line that a killed process has cut is left out.
     use std::io::Write;
