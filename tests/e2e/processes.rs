@@ -24,3 +24,19 @@ pub(crate) fn is_alive(process: &str) -> bool {
     let state = String::from_utf8(output.stdout).unwrap();
     !state.trim().is_empty() && !state.trim().starts_with('Z')
 }
+
+/// The same command in a pseudo-terminal of Python, 200 columns wide.
+pub(crate) fn in_terminal(inner: &Command) -> Command {
+    let pty = "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)";
+    let mut command = Command::new("python3");
+    command.args(["-c", pty, "sh", "-c", "stty cols 200 rows 50; exec \"$@\"", "sh"]);
+    command.arg(inner.get_program()).args(inner.get_args());
+    for (name, value) in inner.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.env("TERM", "xterm");
+    command
+}

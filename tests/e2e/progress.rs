@@ -4,7 +4,7 @@
 use std::fs::{self, File};
 use std::process::{Child, Stdio};
 
-use crate::processes::until;
+use crate::processes::{in_terminal, until};
 use crate::project::{Project, Ran};
 
 /// A suite that goes on until the file `go` exists, and is killed if the test fails.
@@ -109,18 +109,7 @@ fn watched(project: &Project, terminal: bool) -> String {
     let output = project.path("terminal.txt");
     let mut command = project.xtask(&["parity", "--color", "never", "gated_mlp/block::out"]);
     if terminal {
-        let pty = "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)";
-        let sized = "stty cols 200 rows 50; exec \"$@\"";
-        let inner = command;
-        command = std::process::Command::new("python3");
-        command.args(["-c", pty, "sh", "-c", sized, "sh"]).arg(inner.get_program()).args(inner.get_args());
-        for (name, value) in inner.get_envs() {
-            match value {
-                Some(value) => command.env(name, value),
-                None => command.env_remove(name),
-            };
-        }
-        command.env("TERM", "xterm");
+        command = in_terminal(&command);
     }
     let file = File::create(&output).unwrap();
     command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file);

@@ -5,6 +5,7 @@ mod array;
 mod by_eye;
 mod clock;
 mod device;
+mod end_process;
 mod environment;
 mod error;
 mod hits;

@@ -79,8 +79,8 @@ impl Peeks {
     }
 }
 
-/// Evaluates an array that is not too large.
-fn evaluate(array: &Array, tensor: &record::TensorInfo) -> Result<Tensor, String> {
+/// Evaluates an array that is not too large, or returns why not.
+pub(super) fn evaluate(array: &Array, tensor: &record::TensorInfo) -> Result<Tensor, String> {
     let elements = tensor.shape.iter().fold(1u128, |count, &length| count.saturating_mul(length as u128));
     let bytes = elements.saturating_mul(tensor.dtype.size() as u128);
     if bytes > LARGEST {

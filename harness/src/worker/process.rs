@@ -1,7 +1,6 @@
 //! The worker process: this test binary, started again for one spec, with MLX on its main thread.
 
 use std::collections::{BTreeMap, HashSet};
-use std::io::{ErrorKind, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::ExitCode;
@@ -10,11 +9,11 @@ use std::time::Instant;
 
 use mlx_parity_tap::drive;
 use mlx_rs::{Device, DeviceType};
-use rustix::process::{Signal, getpgrp, getpid, kill_current_process_group};
 
 use super::actuals::Room;
 use super::array::mlx_message;
 use super::clock::Clock;
+use super::end_process::end_with_parent;
 use super::environment::environment;
 use super::mlx;
 use super::mutator::mutate;
@@ -275,29 +274,4 @@ fn choose_device(spec: &Spec) -> Result<String, String> {
         return Err(format!("the spec requires device {}, but MLX uses {} here", name(&kind), name(&found)));
     }
     Ok(name(&found))
-}
-
-/// Ends this process when its standard input closes, because the parent has then ended.
-pub(super) fn end_with_parent() {
-    std::thread::spawn(|| {
-        let mut stdin = std::io::stdin().lock();
-        loop {
-            match stdin.read(&mut [0; 64]) {
-                Ok(1..) => {}
-                // The port or a profiler can handle a signal, which interrupts the read.
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Ok(0) | Err(_) => break,
-            }
-        }
-        end_process();
-    });
-}
-
-/// Ends this process at once, and the port's child processes, if the worker has its own process group.
-pub(super) fn end_process() -> ! {
-    if getpgrp() == getpid() {
-        let _ = kill_current_process_group(Signal::KILL);
-    }
-    // Not `exit`: its handlers would run while MLX is still computing.
-    std::process::abort();
 }

@@ -12,7 +12,7 @@ use mlx_rs::{Array, Device, DeviceType, Dtype, ops};
 use serde::{Deserialize, Serialize};
 
 use super::array::{mlx_message, to_host};
-use super::process::end_with_parent;
+use super::end_process::end_with_parent;
 use mlx_parity_core::compare::compare;
 use mlx_parity_core::gate::{Class, Gate, Rule};
 use mlx_parity_core::run_folder::Folder;

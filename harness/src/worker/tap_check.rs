@@ -13,7 +13,7 @@ use mlx_parity_core::compare::{self, Comparison};
 use mlx_parity_core::details::ErrorDetails;
 use mlx_parity_core::diagnose::{Budget, Diagnosis, FailingCheckpoint, StageRecipe, diagnose};
 use mlx_parity_core::gate::{Class, Floor, Phase, Rule};
-use mlx_parity_core::golden::{FixtureSet, Golden, in_port_layout};
+use mlx_parity_core::golden::{FixtureSet, Golden, as_compared, in_port_layout};
 use mlx_parity_core::recipe::Recipe;
 use mlx_parity_core::record;
 use mlx_parity_core::run_folder::Job;
@@ -451,9 +451,7 @@ impl TapCheck {
         let mut rule = checkpoint.rule();
         rule.floor = golden.floor;
         rule.judge_systematic = self.judge_systematic;
-        let view = in_port_layout(golden.tensor.view(), checkpoint)?;
-        let dtype = checkpoint.cast.unwrap_or(view.dtype());
-        let expected = tensor::cast(&view, dtype).map_err(|error| error.to_string())?;
+        let expected = as_compared(&golden.tensor, checkpoint)?;
         let tapped = self.tapped.iter().cloned().chain(passed).collect();
         let pair = (expected.view(), actual.view());
         Ok(self.search(checkpoint, hit, fixtures, &golden, pair, &rule, tapped, &Budget::of_a_run()))

@@ -2,10 +2,10 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 use super::session::ID;
-use crate::processes::until;
+use crate::processes::{in_terminal, until};
 use crate::project::Project;
 
 /// Python's pty: what is written to its standard input is typed, and what the terminal shows goes to a file.
@@ -17,19 +17,9 @@ struct Terminal {
 impl Terminal {
     fn open(project: &Project) -> Self {
         let shown = project.path("terminal.txt");
-        let pty = "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)";
-        let inner = project.xtask(&["debug", ID, "--color", "never"]);
-        let mut command = Command::new("python3");
-        command.args(["-c", pty, "sh", "-c", "stty cols 200 rows 50; exec \"$@\"", "sh"]);
-        command.arg(inner.get_program()).args(inner.get_args());
-        for (name, value) in inner.get_envs() {
-            match value {
-                Some(value) => command.env(name, value),
-                None => command.env_remove(name),
-            };
-        }
+        let mut command = in_terminal(&project.xtask(&["debug", ID, "--color", "never"]));
         let file = File::create(&shown).unwrap();
-        command.env("TERM", "xterm").stdin(Stdio::piped()).stdout(file.try_clone().unwrap()).stderr(file);
+        command.stdin(Stdio::piped()).stdout(file.try_clone().unwrap()).stderr(file);
         Self { child: command.spawn().unwrap(), shown }
     }
 

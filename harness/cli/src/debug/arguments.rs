@@ -4,8 +4,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::error::DebugError;
+use super::options::Options;
 use super::prompt::{Front, serve};
-use super::session::{Options, Session};
+use super::session::Session;
 use crate::error::print_error;
 use crate::{CliError, Project};
 

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use super::session::Shared;
+use super::state::Shared;
 use super::suite::{Door, SuiteProcess};
 use mlx_parity_core::debug::{EndKind, Ended, FromWorker, MOST_MESSAGE};
 use mlx_parity_core::results::{exit_text, last_output};

@@ -25,6 +25,7 @@
 mod arguments;
 mod error;
 mod link;
+mod options;
 mod prompt;
 mod session;
 mod state;
@@ -38,4 +39,5 @@ pub use mlx_parity_core::debug::{
     TraceEvent, TraceLine, Value, Variable, VariableKind, Variables, command_help,
 };
 pub use mlx_parity_core::report::answer_text;
-pub use session::{Options, Session};
+pub use options::Options;
+pub use session::Session;

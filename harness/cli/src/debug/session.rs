@@ -1,13 +1,14 @@
 //! A debug session: a worker that stands and goes on as commands ask, and the trace of both.
 
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::error::DebugError;
 use super::link::{Attended, attend};
-use super::state::State;
+use super::options::Options;
+use super::state::{Shared, State};
 use super::suite::SuiteStart;
 use super::{Answer, Command, Status};
 use crate::Project;
@@ -19,29 +20,6 @@ use mlx_parity_core::debug::{
 use mlx_parity_core::files::atomic::write_atomically;
 use mlx_parity_core::runs::{DebugHolder, Out};
 use mlx_parity_core::text::error_chain;
-
-/// How a session starts.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// The spec, as `model/component`.
-    pub spec: String,
-    /// Builds and runs with optimisation.
-    pub release: bool,
-    /// A worker that stands for this long without a command ends.
-    pub idle: Duration,
-    /// Keeps what Cargo prints for the answer of a failed start. Otherwise Cargo prints to standard error.
-    pub capture: bool,
-}
-
-impl Options {
-    /// The default idle limit.
-    pub const IDLE: Duration = Duration::from_secs(30 * 60);
-
-    /// A session of this spec with every default.
-    pub fn new(spec: impl Into<String>) -> Self {
-        Self { spec: spec.into(), release: false, idle: Self::IDLE, capture: false }
-    }
-}
 
 /// A debug session. It ends its worker when it is dropped.
 ///
@@ -55,24 +33,6 @@ pub struct Session {
     turn: Mutex<()>,
     /// The thread that attends the worker.
     attending: Mutex<Option<JoinHandle<()>>>,
-}
-
-/// What the session and the thread that attends its worker share.
-pub(super) struct Shared {
-    pub(super) folder: PathBuf,
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-impl Shared {
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Wakes those who wait for a change of the state.
-    pub(super) fn notify(&self) {
-        self.changed.notify_all();
-    }
 }
 
 impl Session {
@@ -96,7 +56,7 @@ impl Session {
             process: std::process::id(),
         })?;
         let state = State::new(options.spec.clone(), trace, lock);
-        let shared = Shared { folder, state: Mutex::new(state), changed: Condvar::new() };
+        let shared = Shared::new(folder, state);
         let session = Self {
             shared: Arc::new(shared),
             suite: SuiteStart::of(project, out, &options),
@@ -280,13 +240,10 @@ impl Session {
                 return Answer::Ended(ended.clone());
             }
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            state = match left {
-                Some(Duration::ZERO) => return Answer::Running(state.status(&self.shared.folder)),
-                Some(left) => {
-                    self.shared.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
-                }
-                None => self.shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
-            };
+            if left == Some(Duration::ZERO) {
+                return Answer::Running(state.status(&self.shared.folder));
+            }
+            state = self.shared.wait(state, left);
         }
     }
 

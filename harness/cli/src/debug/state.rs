@@ -3,8 +3,9 @@
 use std::io::Write;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::time::Instant;
+use std::path::{Path, PathBuf};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
@@ -16,6 +17,41 @@ use mlx_parity_core::record::Location;
 use mlx_parity_core::runs::DebugLock;
 use mlx_parity_core::text::error_chain;
 
+/// What the session and the thread that attends its worker share.
+pub(super) struct Shared {
+    pub(super) folder: PathBuf,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Shared {
+    pub(super) fn new(folder: PathBuf, state: State) -> Self {
+        Self { folder, state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes those who wait for a change of the state.
+    pub(super) fn notify(&self) {
+        self.changed.notify_all();
+    }
+
+    /// Waits for a change of the state, at most for `limit`.
+    pub(super) fn wait<'s>(
+        &self,
+        state: MutexGuard<'s, State>,
+        limit: Option<Duration>,
+    ) -> MutexGuard<'s, State> {
+        match limit {
+            Some(limit) => self.changed.wait_timeout(state, limit).unwrap_or_else(PoisonError::into_inner).0,
+            None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+        }
+    }
+}
+
+/// The state itself.
 pub(super) struct State {
     pub(super) spec: String,
     pub(super) phase: DebugState,

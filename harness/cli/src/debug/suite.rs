@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
 
 use super::error::DebugError;
-use super::session::Options;
+use super::options::Options;
 use crate::Project;
 use crate::parity::suite_cargo;
 use mlx_parity_core::runs::{Asked, Out};

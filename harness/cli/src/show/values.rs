@@ -9,10 +9,10 @@ use super::ShowError;
 use super::subject::{Hit, Subject, status};
 use crate::Project;
 use mlx_parity_core::calculate::{Answer, Calculator, Limits, Printed, Tensors};
-use mlx_parity_core::golden::{FixtureSet, in_port_layout};
+use mlx_parity_core::golden::{FixtureSet, as_compared};
 use mlx_parity_core::settings;
 use mlx_parity_core::spec::hit_name;
-use mlx_parity_core::tensor::{Tensor, TensorFile, cast};
+use mlx_parity_core::tensor::{Tensor, TensorFile};
 use mlx_parity_core::text::error_chain;
 use mlx_parity_core::text::program::suite_command;
 
@@ -108,9 +108,7 @@ impl<'s> Values<'s> {
                 spec.id
             );
         }
-        let view = in_port_layout(golden.tensor.view(), checkpoint)?;
-        let dtype = checkpoint.cast.unwrap_or(view.dtype());
-        cast(&view, dtype).map_err(|error| error.to_string())
+        as_compared(&golden.tensor, checkpoint)
     }
 }
 

@@ -16,6 +16,6 @@ pub use error::FixtureError;
 pub use key::{canonical_json, made_by_key};
 pub use manifest::{FORMAT, MadeBy, Manifest, ManifestError, RecipesFile, Role, TensorEntry};
 pub use memory::{ChecksumMemory, Trust};
-pub use port_layout::in_port_layout;
+pub use port_layout::{as_compared, in_port_layout};
 pub use set::MANIFEST;
 pub use set::{FixtureSet, Golden};

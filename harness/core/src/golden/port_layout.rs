@@ -1,7 +1,7 @@
 //! Goldens in the port's layout.
 
 use crate::spec::Checkpoint;
-use crate::tensor::TensorView;
+use crate::tensor::{Tensor, TensorView, cast};
 
 /// Returns the golden after the checkpoint's `squeeze` and `layout`. Nothing else changes; `cast` is not applied.
 ///
@@ -13,4 +13,14 @@ pub fn in_port_layout<'a>(golden: TensorView<'a>, checkpoint: &Checkpoint) -> Re
         Some(axes) => golden.permute(axes).map_err(|error| format!("`layout`: {error}")),
         None => Ok(golden),
     }
+}
+
+/// Returns a golden as it is compared: after `squeeze`, `layout` and `cast`.
+///
+/// # Errors
+/// Why the spec does not fit the golden, in words.
+pub fn as_compared(golden: &Tensor, checkpoint: &Checkpoint) -> Result<Tensor, String> {
+    let view = in_port_layout(golden.view(), checkpoint)?;
+    let dtype = checkpoint.cast.unwrap_or(view.dtype());
+    cast(&view, dtype).map_err(|error| error.to_string())
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::debug_answer::{answer_text, ended_text};
+use super::html::escaped;
 use crate::debug::{DebugAnswer, TraceEvent, TraceLine};
 use crate::spec::list::counted;
 use crate::text::printable::clean;
@@ -100,10 +101,6 @@ fn counts(trace: &[TraceLine]) -> String {
 /// The time of the day, without the date.
 fn time(at: &str) -> String {
     clean(at.split_once('T').map_or(at, |(_, time)| time)).into_owned()
-}
-
-fn escaped(text: &str) -> String {
-    clean(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 fn escaped_lines(text: &str) -> String {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use super::super::process::end_process;
+use super::super::end_process::end_process;
 use mlx_parity_core::debug::{FromWorker, MOST_MESSAGE, ToWorker};
 
 /// A connection to the front. The worker ends when the connection does.

@@ -9,12 +9,13 @@ use std::time::Duration;
 use mlx_parity_tap::{Driver, drive, open_scopes};
 use mlx_rs::{Array, error::Exception};
 
-use super::super::array::{from_host, info_of, mlx_message, to_host};
+use super::super::array::{from_host, info_of, mlx_message};
 use super::super::clock::Clock;
+use super::super::end_process::end_process;
 use super::super::observer::{Hit, Log, Observer};
 use super::super::panic_message::panic_message;
+use super::super::peek::evaluate;
 use super::super::port::PortResult;
-use super::super::process::end_process;
 use super::channel::Channel;
 use super::condition::{met, used};
 use super::source_lines::SourceLines;
@@ -32,9 +33,6 @@ use mlx_parity_core::run_folder::{End, Folder, Job, Line};
 use mlx_parity_core::spec::{Spec, hit_name};
 use mlx_parity_core::tensor::{Dtype, Tensor, cast};
 use mlx_parity_core::text::error_chain;
-
-/// A larger array that the spec does not check is not evaluated.
-const LARGEST: u128 = 1 << 30;
 
 /// Until where the port goes on.
 #[derive(Debug, Clone, PartialEq)]
@@ -245,16 +243,9 @@ impl Stepper {
     fn look_at(&self, here: &mut Here) {
         let name = hit_name(&here.hit.name, here.hit.hit);
         if here.actual.is_none() && here.problem.is_none() {
-            let elements =
-                here.info.shape.iter().fold(1u128, |count, &length| count.saturating_mul(length as u128));
-            let bytes = elements.saturating_mul(here.info.dtype.size() as u128);
-            if bytes > LARGEST {
-                here.problem = Some(format!("it is not evaluated: it would take {} MiB", bytes >> 20));
-            } else {
-                match to_host(&here.array) {
-                    Ok(tensor) => here.actual = Some(tensor),
-                    Err(error) => here.problem = Some(format!("it cannot be evaluated: {error}")),
-                }
+            match evaluate(&here.array, &here.info) {
+                Ok(tensor) => here.actual = Some(tensor),
+                Err(problem) => here.problem = Some(problem),
             }
         }
         if here.golden.is_none() {

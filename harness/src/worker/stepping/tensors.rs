@@ -8,11 +8,11 @@ use mlx_parity_core::calculate::Tensors;
 use mlx_parity_core::compare::examine;
 use mlx_parity_core::debug::{Variable, VariableKind};
 use mlx_parity_core::gate::Rule;
-use mlx_parity_core::golden::{FixtureSet, Role, in_port_layout};
+use mlx_parity_core::golden::{FixtureSet, Role, as_compared};
 use mlx_parity_core::record::TensorInfo;
 use mlx_parity_core::run_folder::Folder;
 use mlx_parity_core::spec::{Spec, hit_name};
-use mlx_parity_core::tensor::{Tensor, TensorFile, cast};
+use mlx_parity_core::tensor::{Tensor, TensorFile};
 use mlx_parity_core::text::error_chain;
 use mlx_parity_core::weights::WeightIndex;
 
@@ -203,9 +203,7 @@ impl Known {
         let set = self.fixtures.as_ref().ok_or("the spec has no fixtures")?;
         let golden = set.golden(name).map_err(|error| error_chain(&error))?;
         let Some(checkpoint) = checkpoint else { return Ok(golden.tensor) };
-        let view = in_port_layout(golden.tensor.view(), checkpoint)?;
-        let dtype = checkpoint.cast.unwrap_or(view.dtype());
-        cast(&view, dtype).map_err(|error| error.to_string())
+        as_compared(&golden.tensor, checkpoint)
     }
 
     /// The actual of a hit that the port has passed, from its file.

@@ -40,7 +40,7 @@ pub(super) fn html(run: &RunResults, against: Option<&Against<'_>>) -> Result<St
 }
 
 /// `text` as HTML text.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     clean(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
