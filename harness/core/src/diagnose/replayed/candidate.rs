@@ -22,6 +22,14 @@ impl Candidate {
     pub(super) fn new(kind: CauseKind, cost: u8, change: Change, text: String) -> Self {
         Self { kind, cost, node: change.node, changes: vec![change], text }
     }
+
+    /// Whether all numbers of its new operations are whole.
+    pub(super) fn is_whole(&self) -> bool {
+        let operands = self.changes.iter().flat_map(|change| &change.with).flat_map(|new| &new.inputs);
+        operands
+            .into_iter()
+            .all(|operand| !matches!(operand, NewOperand::Number(number) if number.fract() != 0.0))
+    }
 }
 
 /// A small expression that replaces a node.

@@ -1,6 +1,7 @@
 //! Decides which changes of a recipe explain the error, and which of them is reported.
 
 use super::candidate::Candidate;
+use super::plain_words::{mask_offset, tiled};
 use super::stage::Stage;
 use super::{rules, solve};
 use crate::diagnose::diagnosis::Cause;
@@ -15,7 +16,7 @@ use crate::replay::{Array, Change, Work, evaluate};
 const TIE: f64 = 1.5;
 /// Changes per node of a stage, roughly.
 const PER_NODE: u64 = 30;
-/// The most other changes that are named beside the best one.
+/// The most other changes whose kinds are kept beside that of the best one.
 const OTHERS: usize = 2;
 
 /// Compares what a changed recipe gives with the actual.
@@ -82,13 +83,16 @@ impl<'j, 'a> Judge<'j, 'a> {
         self.select(stage, found)
     }
 
-    /// The best of the changes that explain the error. Its text also names changes that explain the error equally well.
+    /// The best of the changes that explain the error. Its text also names a change that explains the error equally well and
+    /// leads to another line of the reference.
     fn select(&self, stage: &Stage, mut found: Vec<Found>) -> Option<(u8, Cause)> {
         let least = found.iter().map(|one| one.residual.rms).fold(f64::INFINITY, f64::min);
         found.retain(|one| one.residual.rms <= TIE * least);
         found.sort_by(|a, b| {
             let by_cost = (a.fitted, a.candidate.cost).cmp(&(b.fitted, b.candidate.cost));
-            by_cost.then(a.residual.rms.total_cmp(&b.residual.rms))
+            let by_residual = a.residual.rms.total_cmp(&b.residual.rms);
+            // Where several numbers do the same, the simplest one is named.
+            by_cost.then(by_residual).then(b.candidate.is_whole().cmp(&a.candidate.is_whole()))
         });
         let mut found = found.into_iter();
         let best = found.next()?;
@@ -99,13 +103,32 @@ impl<'j, 'a> Judge<'j, 'a> {
                 others.push(candidate);
             }
         }
-        let Candidate { kind, cost, node, text, .. } = best.candidate;
-        let text = format!("the reference's with {text}");
+        let place = stage.recipe.place(best.candidate.node);
+        let leads_elsewhere = |other: &&Candidate| {
+            let is_same_operation = other.kind == best.candidate.kind
+                && stage.op(other.node).name() == stage.op(best.candidate.node).name();
+            let elsewhere = stage.recipe.place(other.node).filter(|other| place.as_ref() != Some(other));
+            other.cost <= best.candidate.cost && !is_same_operation && elsewhere.is_some()
+        };
+        let plain = self.plain_words(stage, &best.candidate, TIE * least);
+        let other = others.iter().find(leads_elsewhere).filter(|_| plain.is_none());
+        let same_as = other.map(|other| other.text.clone()).into_iter().collect();
+        let Candidate { kind, cost, text, .. } = best.candidate;
+        let text = format!("the reference's with {}", plain.unwrap_or(text));
         let explanation = Explanation::new(kind, cost, best.residual, text);
         let cause = explanation.into_cause(self.search.pair.sampled());
         let also = others.iter().map(|other| other.kind).filter(|other| *other != kind).collect();
-        let same_as = others.into_iter().map(|other| other.text).collect();
-        Some((cost, Cause { place: stage.recipe.place(node), also, same_as, ..cause }))
+        Some((cost, Cause { place, also, same_as, ..cause }))
+    }
+
+    /// Words that say what a change means for the model. They replace those about operations of the recipe. `most` is the
+    /// largest residual that counts as equal.
+    fn plain_words(&self, stage: &Stage, best: &Candidate, most: f64) -> Option<String> {
+        if let Some(offset) = mask_offset(stage, best) {
+            return Some(format!("{}, the offset of a mask: {offset}", best.text));
+        }
+        let (change, words) = tiled(stage, best.node)?;
+        self.residual(stage, &[change], 0).filter(|residual| residual.rms <= most).map(|_| words)
     }
 
     /// The error that the changes leave, if it is small enough.

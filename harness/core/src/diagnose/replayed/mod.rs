@@ -8,6 +8,7 @@
 mod candidate;
 mod judge;
 mod part;
+mod plain_words;
 mod rules;
 mod solve;
 mod stage;

@@ -77,3 +77,58 @@ fn another_number_of_heads() {
     let found = case().with(&right, &part("[1,6,2,16]", "0.35355339059327373"));
     assert!(explained(&found, CauseKind::Axis).ends_with("parts of 16 in place of 8"), "{found:?}");
 }
+
+/// Keys of two heads, each repeated for two heads of queries, as transformers does it.
+const REPEATED: &str = r#"["input",[],{"name":"k"}], ["input",[],{"name":"q"}],
+    ["reshape",[0],{"shape":[1,2,1,5,8]},0,175], ["expand",[2],{"shape":[1,2,2,5,8]},0,175],
+    ["reshape",[3],{"shape":[1,4,5,8]},0,176], ["permute",[4],{"axes":[0,1,3,2]},0,190], ["matmul",[1,5],{},0,190]"#;
+
+/// Several changes of the recipe tile the heads. None of their texts would be understood.
+#[test]
+fn heads_that_are_tiled_are_called_so() {
+    let case = RecipeCase::new(REPEATED).input("k", &[1, 2, 5, 8]).input("q", &[1, 4, 5, 8]);
+    let right = r#"["reshape",[0],{"shape":[1,2,1,5,8]},0,175]"#;
+    let found = case.with(right, r#"["reshape",[0],{"shape":[1,1,2,5,8]},0,175]"#);
+    let cause = &found.causes[0];
+    assert_eq!(
+        cause.text,
+        "the reference's with key/value heads tiled (0, 1, 0, 1) where the reference repeats each (0, 0, 1, 1)"
+    );
+    assert_eq!(cause.same_as, [""; 0]);
+}
+
+#[test]
+fn repeated_elements_that_are_tiled_are_called_so() {
+    let nodes = r#"["input",[],{"name":"x"}], ["repeat_interleave",[0],{"repeats":3,"axis":1},0,4], ["mul",[1,[2]],{},0,5]"#;
+    let case = RecipeCase::new(nodes).input("x", &[4, 3, 8]);
+    let found = case.with(
+        r#"["repeat_interleave",[0],{"repeats":3,"axis":1},0,4]"#,
+        r#"["tile",[0],{"times":[1,3,1]},0,4]"#,
+    );
+    let text = &found.causes[0].text;
+    let words = "the entries of axis 1 tiled (0, 1, 2, 0, 1, 2, …) where the reference repeats each (0, 0, 0, 1, 1, 1, …)";
+    assert!(text.ends_with(words), "{text}");
+}
+
+/// A causal mask from the positions of keys and queries.
+const CAUSAL: &str = r#"["input",[],{"name":"s"}], ["input",[],{"name":"at"}],
+    ["add",[1,[0]],{},0,510], ["reshape",[2],{"shape":[1,6]},0,511], ["add",[1,[0]],{},0,520], ["reshape",[4],{"shape":[6,1]},0,521],
+    ["le",[3,5],{},0,530], ["where",[6,[0],[-1e9]],{},0,540], ["add",[0,7],{},0,550], ["softmax",[8],{"axis":2},0,551]"#;
+
+#[test]
+fn the_offset_of_a_mask_is_called_so() {
+    let case = || {
+        let positions: Vec<f64> = (0..6).map(f64::from).collect();
+        RecipeCase::new(CAUSAL).input("s", &[2, 6, 6]).table("at", &[6], &positions)
+    };
+    let right = r#"["add",[1,[0]],{},0,510]"#;
+    for (wrong, words) in [("-1", "each token sees one token more"), ("2", "each token sees 2 tokens fewer")]
+    {
+        let found = case().with(right, &right.replace("[0]", &format!("[{wrong}]")));
+        let cause = &found.causes[0];
+        assert_eq!(cause.kind, CauseKind::MaskChange, "{cause:?}");
+        assert!(cause.text.ends_with(&format!("in `add`, the offset of a mask: {words}")), "{cause:?}");
+        // Other numbers, and the same with the other operand, say nothing new.
+        assert_eq!(cause.same_as, [""; 0]);
+    }
+}
