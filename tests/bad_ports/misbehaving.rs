@@ -152,6 +152,19 @@ pub(crate) fn ports(suite: Suite) -> Suite {
             }
             Ok(())
         })
+        // Fails in the first of two layers. The spec declares each tap of both layers in one line.
+        .port("fails_in_a_layer", |run| {
+            forward(run, |_, array| Ok(array))?;
+            for layer in 0..2 {
+                let _scope = scope("layers", Some(layer));
+                for name in ["q", "k", "v"] {
+                    assert_ne!(name, "v", "no such head");
+                    tap(name, ops::ones::<f32>(&[2])?)?;
+                }
+            }
+            Ok(())
+        })
+        .port("fails_at_once", |_| Err("missing field `rope_theta`".into()))
         .port("prints", |run| {
             println!("printed by the port");
             forward(run, |_, array| Ok(array))
@@ -176,6 +189,12 @@ const FAULTS: &[(&str, Fault)] = &[
         Ok(if name == "norm" { x.multiply(Array::from_f32(1.0 + 3.0 * f32::EPSILON))? } else { x })
     }),
     ("scaled_little", |name, x| Ok(if name == "gated" { x.multiply(Array::from_f32(1.0005))? } else { x })),
+    // Two mistakes that do not depend on each other.
+    ("scaled_twice", |name, x| match name {
+        "norm" => Ok(x.multiply(Array::from_f32(1.01))?),
+        "out" => Ok(x.add(Array::from_f32(0.5))?),
+        _ => Ok(x),
+    }),
     ("shape", |name, x| Ok(if name == "gated" { x.reshape(&[6, 48])? } else { x })),
     ("dtype", |name, x| Ok(if name == "gated" { x.as_dtype(Dtype::Bfloat16)? } else { x })),
     ("nan", |name, x| Ok(if name == "gated" { ops::sqrt(&x)? } else { x })),

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::project::{Project, Ran};
+use crate::project::{Project, Ran, SPEC};
 
 const LOCAL: &str = "target/parity/runs/latest/gated_mlp/block/local/records.jsonl";
 
@@ -23,7 +23,9 @@ fn one_sentence_stands_at_the_top_of_the_faulty_stage_and_of_the_ladder() {
         "\n  port     tests/ports/gated_mlp.rs:52 | ",
         "\n  reference exporter/references/gated_mlp_block.py:26 | ",
     ]);
-    // The faulty stage has it in full, and so does the ladder. Its consequences name it in one line.
+    // The faulty stage has it in full. The ladder and the consequences name the stage in one line.
+    assert_eq!(ran.text.matches(eps).count(), 1, "{}", ran.text);
+    ran.prints(&["52); see gated_mlp/block::norm above\n"]);
     assert_eq!(ran.text.matches(&first("norm", "ports/gated_mlp.rs")).count(), 2, "{}", ran.text);
     let text = ran.text.split("---- gated_mlp/block::norm ----").nth(1).unwrap();
     assert!(text.lines().nth(2).unwrap().starts_with("  cause    the first faulty stage"), "{text}");
@@ -65,9 +67,114 @@ fn the_second_pass_runs_in_ci_too_and_changes_no_verdict() {
 }
 
 #[test]
-fn a_stage_that_is_never_reached_is_the_first_wrong_one() {
-    let ran = Project::with_port("panic").run(&[]);
-    ran.is_red(&["the first faulty stage is `out`; crash"]);
+fn a_crash_is_between_two_taps_and_no_stage_is_blamed() {
+    let project = Project::with_port("panic");
+    let ran = project.run(&[]);
+    let sentence = "the port failed after `gated` (tests/bad_ports/misbehaving.rs:";
+    let error = "the port failed after checkpoint `gated`: panicked at tests/bad_ports/misbehaving.rs:";
+    ran.is_red(&[
+        &format!("  where    {sentence}"),
+        "), before `out`\n",
+        &format!("  what     {error}"),
+        "panic on purpose",
+    ]);
+    assert!(!ran.text.contains("first faulty stage"), "{}", ran.text);
+    // The error is at one test, and the other tests lead there.
+    assert_eq!(ran.text.matches(error).count(), 1, "{}", ran.text);
+    for trial in ["fixture", "weights"] {
+        let text = format!(
+            "---- gated_mlp/block::{trial} ----\ngated_mlp/block::{trial}: crash, not fully checked: the port did not finish; \
+             see `gated_mlp/block::out`: run `cargo parity diagnose gated_mlp/block`\n\n"
+        );
+        ran.prints(&[&text]);
+    }
+    let found = diagnose(&project, &[]);
+    is_red(&found, &[&format!("gated_mlp/block  {sentence}"), &format!("  what     {error}")]);
+    assert!(!found.text.contains("first faulty stage") && !found.text.contains("closer"), "{}", found.text);
+}
+
+/// Declares the taps of two layers, one line per tap.
+fn with_layers(project: &Project) {
+    let path = project.path(SPEC);
+    let mut text = fs::read_to_string(&path).unwrap();
+    for name in ["q", "k", "v"] {
+        text += &format!("  - {{name: \"layers.{{i}}.{name}\", for: {{i: 0..2}}, shape: [2]}}\n");
+    }
+    fs::write(path, text).unwrap();
+}
+
+#[test]
+fn a_crash_in_a_loop_is_before_the_next_tap_of_its_round() {
+    let project = Project::with_port("fails_in_a_layer");
+    with_layers(&project);
+    // A backtrace must not push the message away.
+    let output = project.command(&["--test-threads", "1"]).env("RUST_BACKTRACE", "1").output().unwrap();
+    let ran = Ran::of(output);
+    ran.is_red(&[
+        "the port failed after `layers.0.k` (tests/bad_ports/misbehaving.rs:",
+        "), before `layers.0.v`\n",
+        "no such head",
+        "bad_ports::misbehaving::ports",
+    ]);
+    assert!(!ran.text.contains("mlx_parity::worker"), "no frames of the harness: {}", ran.text);
+    // Trials have the order of the run.
+    let listed: Vec<&str> = ran
+        .text
+        .lines()
+        .filter_map(|line| line.strip_prefix("test gated_mlp/block::layers.")?.split(' ').next())
+        .collect();
+    assert_eq!(listed, ["0.q", "0.k", "0.v", "1.q", "1.k", "1.v"]);
+}
+
+#[test]
+fn a_crash_before_any_tap_blames_no_stage() {
+    let project = Project::with_port("fails_at_once");
+    let ran = project.run(&[]);
+    ran.is_red(&["the port failed before its first tap\n", "missing field `rope_theta`"]);
+    assert!(!ran.text.contains("first faulty stage"), "{}", ran.text);
+    is_red(
+        &diagnose(&project, &[]),
+        &[
+            "gated_mlp/block  the port failed before its first tap\n  what     the port failed before any checkpoint: missing field `rope_theta`\n",
+        ],
+    );
+}
+
+#[test]
+fn a_second_mistake_is_another_faulty_stage() {
+    let project = Project::with_port("scaled_twice");
+    let ran = project.run(&[]);
+    ran.is_red(&["the first faulty stage is `norm`"]);
+    is_red(
+        &diagnose(&project, &[]),
+        &[
+            "  another  faulty stage is `out` (tests/bad_ports/misbehaving.rs:",
+            "; its output is the golden plus 0.5",
+        ],
+    );
+}
+
+#[test]
+fn an_explained_error_gets_no_advice_to_add_taps() {
+    let project = Project::with_port("wrong_eps");
+    project.run(&[]);
+    let found = diagnose(&project, &[]);
+    assert!(!found.text.contains("closer"), "{}", found.text);
+    let project = Project::with_port("gate_not_loaded");
+    project.run(&[]);
+    is_red(&diagnose(&project, &[]), &["closer   no tap lies between them: add taps there"]);
+}
+
+#[test]
+fn a_misspelt_tap_gets_one_piece_of_advice() {
+    let project = Project::with_port("right");
+    project.declare("  - {name: gatde, dtype: float32, policy: fp32}");
+    project.run(&[]).is_red(&["did you mean `gated`?"]);
+    let found = diagnose(&project, &[]);
+    let advice =
+        "closer   the port taps `gated` there: if this is `gatde`, use one name in the port and in the spec";
+    is_red(&found, &[advice]);
+    assert!(!found.text.contains("export goldens"), "{}", found.text);
 }
 
 #[test]

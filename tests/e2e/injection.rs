@@ -70,12 +70,8 @@ fn single_goldens_are_injected_by_name() {
 
 #[test]
 fn bisect_names_the_culprit_and_what_lies_before_it() {
-    let words = [
-        "first pass",
-        "second pass, on golden inputs",
-        "first faulty stage: `gated`",
-        "no tap lies between them",
-    ];
+    let words =
+        ["first pass", "second pass, on golden inputs", "first faulty stage: `gated`", "between  `norm` ("];
     bisect(&Project::with_port("scaled"), 1, &words);
 }
 

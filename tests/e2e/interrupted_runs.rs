@@ -93,7 +93,11 @@ fn a_worker_that_is_killed_ends_what_it_had_not_reached() {
 fn every_trial_that_was_not_reached_gives_the_reason() {
     let project = Project::with_port("weight_invented");
     let ran = project.run(&[]);
-    ran.is_red(&["not reached: the port failed before any checkpoint: weight `down.scale` does not exist"]);
+    ran.is_red(&[
+        "norm: crash\n",
+        "what     the port failed before any checkpoint: weight `down.scale` does not exist",
+        "out: crash, not reached: the port did not finish; see `gated_mlp/block::norm`",
+    ]);
     // With one process per test, each test must name the reason itself.
     project.as_nextest("out", "one", "1").is_red(&["weight `down.scale` does not exist"]);
 }

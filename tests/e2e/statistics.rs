@@ -242,7 +242,10 @@ fn accept_refuses_partial_injected_and_outdated_runs() {
 }
 
 #[rstest]
-#[case::panicked("panic", "the port failed after checkpoint `gated`: panicked: ")]
+#[case::panicked(
+    "panic",
+    "the port failed after checkpoint `gated`: panicked at tests/bad_ports/misbehaving.rs:"
+)]
 #[case::aborted("abort", "the worker was killed by SIGABRT after checkpoint `gated`")]
 #[case::twice("twice", "`gated` was reached 2 times, but the spec declares 1")]
 #[case::shape("shape", "`gated` was not measured: ")]

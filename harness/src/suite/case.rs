@@ -99,6 +99,7 @@ impl Case {
             }
             let data = data.shown_at(self.context.shown(run).join(&self.spec.id));
             let mut account = account(&self.spec, data);
+            account.is_apart = self.context.is_shared();
             if self.wants_stats.load(Ordering::Relaxed) {
                 let compared = self.compare_stats(&account);
                 account.set_stats(&compared);
@@ -128,7 +129,7 @@ impl Case {
         let folder = account.data.folder();
         let text = match stats_text(&self.spec, &account.data) {
             Ok(text) => text,
-            Err(why) => return snapshot::cannot_compare(folder, &why),
+            Err(why) => return snapshot::cannot_compare(folder, &account.cut_short().unwrap_or(why)),
         };
         let task = SnapshotTask {
             name: self.spec.id.clone(),

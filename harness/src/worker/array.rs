@@ -6,6 +6,7 @@ use mlx_rs::error::{AsSliceError, Exception};
 use mlx_rs::{Array, ArrayElement, Dtype as MlxDtype, complex64};
 use thiserror::Error;
 
+use super::source_place::without_places;
 use mlx_parity_core::record;
 use mlx_parity_core::tensor::{Dtype, Tensor, TensorView, ViewError};
 
@@ -36,14 +37,9 @@ impl From<AsSliceError> for ArrayError {
     }
 }
 
-/// Returns an MLX error message without the source path inside mlx-c that MLX appends, such as ` at /…/ops.cpp:22`.
+/// Returns an MLX error message without the places that say nothing about the port.
 pub(crate) fn mlx_message(text: &str) -> String {
-    let is_source = |tail: &str| {
-        let line = tail.rsplit(':').next().unwrap_or_default();
-        tail.contains(".cpp:") && !line.is_empty() && line.bytes().all(|byte| byte.is_ascii_digit())
-    };
-    let end = text.rfind(" at /").filter(|&end| is_source(text[end..].trim_end()));
-    end.map_or(text, |end| &text[..end]).trim().to_owned()
+    without_places(text)
 }
 
 /// Returns the dtype of an array.
@@ -175,15 +171,5 @@ mod tests {
         assert_eq!(to_host(&Array::from_f32(2.0)).unwrap().shape(), [0; 0]);
         let empty = to_host(&Array::from_slice::<f32>(&[], &[0, 4])).unwrap();
         assert!(empty.is_empty() && empty.shape() == [0, 4]);
-    }
-
-    #[test]
-    fn an_mlx_message_loses_its_source_path() {
-        assert_eq!(
-            mlx_message("[matmul] Last dimension at 3 differs at /x/mlx/c/ops.cpp:22"),
-            "[matmul] Last dimension at 3 differs"
-        );
-        assert_eq!(mlx_message("plain"), "plain");
-        assert_eq!(mlx_message("no tokenizer at /models/x: denied"), "no tokenizer at /models/x: denied");
     }
 }

@@ -25,6 +25,7 @@ mod random;
 mod shape_pass;
 mod smoke;
 mod source_files;
+mod source_place;
 mod stage_times;
 mod stepping;
 mod tap_check;

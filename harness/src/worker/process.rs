@@ -18,7 +18,7 @@ use super::environment::environment;
 use super::mlx;
 use super::mutator::mutate;
 use super::observer::Observer;
-use super::panic_message::panic_message;
+use super::panic_message::{note_places, panic_text};
 use super::plant_fault::TapFaults;
 use super::port::{Port, PortResult, Run};
 use super::random::{draws, reset_draws};
@@ -45,6 +45,7 @@ const SECOND_PASS: &str = "-- second pass, with every golden injected";
 /// the port runs; the parent reads it from `output.log`.
 pub(crate) fn work(path: &Path, ports: &BTreeMap<String, Port>) -> ExitCode {
     end_with_parent();
+    note_places();
     match run(path, ports) {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
@@ -115,7 +116,7 @@ fn run(path: &Path, ports: &BTreeMap<String, Port>) -> Result<(), String> {
     let error = match outcome {
         Ok(Ok(())) => faults.unreached(),
         Ok(Err(error)) => Some(log.borrow().with_tap_error(mlx_message(&error_chain(&*error)))),
-        Err(panic) => Some(log.borrow().with_tap_error(format!("panicked: {}", panic_message(&*panic)))),
+        Err(panic) => Some(log.borrow().with_tap_error(panic_text(&*panic))),
     };
     let stopped = log.borrow().stopped();
     let failed = error.is_some();
@@ -198,7 +199,7 @@ fn localise(job: &Job, observer: Observer, port: impl Fn() -> PortResult) -> Res
     let error = match outcome {
         Ok(Ok(())) => None,
         Ok(Err(error)) => Some(mlx_message(&error_chain(&*error))),
-        Err(panic) => Some(format!("panicked: {}", panic_message(&*panic))),
+        Err(panic) => Some(panic_text(&*panic)),
     };
     let end = End { error: error.filter(|_| !stopped), stopped, ..End::default() };
     log.borrow_mut().write(&Line::End(Box::new(end))).map_err(|error| error_chain(&error))

@@ -52,7 +52,7 @@ pub(super) fn pass_over_shapes(
     let error = match outcome {
         Ok(Ok(())) => None,
         Ok(Err(error)) => Some(mlx_message(&error_chain(&*error))),
-        Err(panic) => Some(format!("panicked: {}", super::panic_message::panic_message(&*panic))),
+        Err(panic) => Some(super::panic_message::panic_text(&*panic)),
     };
     let end = End { error, ..End::default() };
     log.borrow_mut().write(&Line::End(Box::new(end))).map_err(|error| error_chain(&error))

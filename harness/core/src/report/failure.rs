@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::by_eye::by_eye_text;
 use super::columns::percent;
 use super::localisation::{cause_text, fact_text, next_of, sentence};
-use super::red_spec::source_rows;
+use super::red_spec::{place_rows, source_rows};
 use super::rerun::rerun;
 use super::words::{headline, multiple};
 use crate::compare::{Difference, Stats, Worst};
@@ -18,27 +18,48 @@ use crate::text::program::program;
 
 /// Returns the text that a failing or pending trial prints as a test, and an empty text for any other trial.
 ///
-/// The first faulty stage of a spec, and trials about the spec as a whole, print [`trial_text`]. The other checkpoints are
-/// consequences and print one line. The one that the spec declares first is read first, so it prints the text of the first
-/// faulty stage below its line.
+/// The first divergence prints the whole text of the first faulty stage, with its cause. The other checkpoints are consequences
+/// and print one line. A trial about the spec as a whole prints [`trial_text`], unless it only repeats that the port is wrong.
 pub fn test_text(account: &Account, trial: &TrialResult, target: &str) -> String {
     let is_checkpoint = account.spec.checkpoint(&trial.name).is_some();
-    let has_output = matches!(&trial.outcome, TrialOutcome::Failed { more: Some(_), .. });
     let same = |other: Option<&TrialResult>| other.is_some_and(|other| other.name == trial.name);
-    let main = account.main_failure();
-    match &trial.outcome {
-        TrialOutcome::Failed { .. } | TrialOutcome::Pending(_) => {}
+    let (class, has_output) = match &trial.outcome {
+        TrialOutcome::Failed { class, more, .. } => (Some(*class), more.is_some()),
+        TrialOutcome::Pending(_) => (None, false),
         _ => return String::new(),
+    };
+    if !is_checkpoint {
+        let repeats = match class {
+            // The statistics of a wrong port are wrong, too.
+            Some(Class::Stats) => account.is_wrong(),
+            Some(Class::Crash) => !has_output,
+            _ => false,
+        };
+        return match repeats {
+            true => short_text(account, trial),
+            false => block(account, trial, target, SCREEN_LINES, Causes::Left),
+        };
     }
-    if !is_checkpoint || has_output || same(main) {
-        return block(account, trial, target, SCREEN_LINES);
+    let main = account.main_failure();
+    match (same(account.first_red()), main) {
+        (true, Some(main)) if !same(Some(main)) => format!(
+            "{}\n{}",
+            short_text(account, trial),
+            block(account, main, target, SCREEN_LINES, Causes::Printed)
+        ),
+        (true, _) => block(account, trial, target, SCREEN_LINES, Causes::Printed),
+        // The output of a crash is printed nowhere else.
+        (false, _) if has_output && !same(main) => block(account, trial, target, SCREEN_LINES, Causes::Left),
+        (false, _) => short_text(account, trial),
     }
-    let first = same(account.first_listed_failure());
-    match main.filter(|_| first) {
-        Some(main) => format!("{}\n{}", short_text(account, trial), trial_text(account, main, target)),
-        None if first => trial_text(account, trial, target),
-        None => short_text(account, trial),
-    }
+}
+
+/// Whether the text of a trial has the cause of the first faulty stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Causes {
+    Printed,
+    /// Another test prints it.
+    Left,
 }
 
 /// A share of a gate in words.
@@ -55,22 +76,34 @@ fn short_text(account: &Account, trial: &TrialResult) -> String {
             let metrics = trial.record.as_ref().and_then(|record| record.metrics.as_ref());
             let used = metrics.and_then(|metrics| metrics.difference.as_ref()?.used);
             let used = used.filter(|_| *class == Class::Value);
-            let detail = used.map_or_else(|| line.clone(), share_of_gate);
+            let detail = used.map_or_else(|| account.whole_line(line), share_of_gate);
             format!("{}, {detail}", headline(*class))
         }
         TrialOutcome::Pending(line) => format!("pending, {line}"),
         _ => return String::new(),
     };
     let own = account.local.as_ref().and_then(|local| local.trial(&trial.name));
-    let own =
-        if own.is_some_and(TrialResult::is_failed) { "; it is wrong on golden inputs, too" } else { "" };
-    let see = match account.main_failure() {
-        Some(main) if matches!(account.localisation(), Some(Localisation::Culprit(c)) if c.name == main.name) =>
-        {
-            format!("; the first faulty stage is `{}`", main.name)
+    let is_crash = matches!(&trial.outcome, TrialOutcome::Failed { class: Class::Crash, .. });
+    let is_main = account.main_failure().is_some_and(|main| main.name == trial.name);
+    let own = if own.is_some_and(TrialResult::is_failed) && !is_crash && !is_main {
+        "; it is wrong on golden inputs, too"
+    } else {
+        ""
+    };
+    let see = match (account.main_failure(), account.localisation()) {
+        // The text of a crash names the test that reports it.
+        _ if is_crash => String::new(),
+        (Some(_), Some(Localisation::Culprit(culprit))) if is_main && culprit.name == trial.name => {
+            "; this is the first faulty stage".to_owned()
         }
-        Some(main) => format!("; the first divergence is `{}`", main.name),
-        None => String::new(),
+        (Some(main), Some(Localisation::Culprit(culprit))) if culprit.name == main.name => {
+            match culprit.class {
+                Class::Crash => format!("; the port failed before `{}`", main.name),
+                _ => format!("; the first faulty stage is `{}`", main.name),
+            }
+        }
+        (Some(main), _) => format!("; the first divergence is `{}`", main.name),
+        (None, _) => String::new(),
     };
     let stale = trial.record.as_ref().and_then(|record| record.by_eye.as_ref()?.stale.as_deref());
     let stale = stale.map(|why| format!("; its approval by eye does not hold: {why}")).unwrap_or_default();
@@ -82,14 +115,14 @@ fn short_text(account: &Account, trial: &TrialResult) -> String {
 ///
 /// `target` is the test target of the suite; the `rerun` row names it.
 pub fn trial_text(account: &Account, trial: &TrialResult, target: &str) -> String {
-    block(account, trial, target, usize::MAX)
+    block(account, trial, target, usize::MAX, Causes::Printed)
 }
 
 /// How many further lines a test prints: a port that changed has a line per statistic.
 const SCREEN_LINES: usize = 24;
 
 /// The text of a trial with at most `most` further lines.
-fn block(account: &Account, trial: &TrialResult, target: &str, most: usize) -> String {
+fn block(account: &Account, trial: &TrialResult, target: &str, most: usize, causes: Causes) -> String {
     let spec = &account.spec;
     let full = format!("{}::{}", spec.id, trial.name);
     let (class, line, more) = match &trial.outcome {
@@ -112,20 +145,22 @@ fn block(account: &Account, trial: &TrialResult, target: &str, most: usize) -> S
         let _ = writeln!(text, "  {label:<8} {}", clean(value));
     };
     let is_checkpoint = spec.checkpoint(&trial.name).is_some();
-    if let Some(sentence) = sentence(account).filter(|_| is_checkpoint) {
-        row("cause", &sentence);
+    let has_causes = is_checkpoint && causes == Causes::Printed;
+    if let Some(sentence) = sentence(account).filter(|_| has_causes) {
+        row(if *class == Class::Crash { "where" } else { "cause" }, &sentence);
     }
-    if let Some(Localisation::Culprit(culprit)) = account.localisation().filter(|_| is_checkpoint) {
+    if let Some(Localisation::Culprit(culprit)) = account.localisation().filter(|_| has_causes) {
         for cause in culprit.causes.iter().skip(1) {
             row("or", &format!("its output is {}", cause_text(cause)));
         }
         for fact in &culprit.facts {
             row("fact", &format!("`{}`: {}", culprit.name, fact_text(fact)));
         }
-        if let Some(next) = next_of(culprit) {
+        if let Some(next) = next_of(&culprit.causes, &culprit.facts) {
             row("look at", next);
         }
         source_rows(account, &mut row);
+        place_rows(account, culprit, &mut row);
         // A later stage can be wrong too.
         let own = account.on_golden_inputs().trial(&trial.name).and_then(|trial| trial.record.as_ref());
         for cause in own.iter().flat_map(|record| &record.causes).filter(|_| trial.name != culprit.name) {
@@ -134,7 +169,7 @@ fn block(account: &Account, trial: &TrialResult, target: &str, most: usize) -> S
     }
     match &trial.record {
         Some(record) => tensor_rows(record, *class, line, &mut row),
-        None => row("what", line),
+        None => row("what", &account.whole_line(line)),
     }
     if trial.audit_failed && matches!(class, Class::Finite | Class::Value | Class::Systematic | Class::Range)
     {

@@ -6,7 +6,7 @@ use super::by_eye::approved_words;
 use super::columns::{Columns, first_divergence};
 use super::failure::pixels;
 use super::fold::{Row, folded, folded_words, outcome_word};
-use super::localisation::sentence;
+use super::localisation::{reference, sentence};
 use super::red_spec::{counts_row, finding_rows, next_rows};
 use crate::results::{Account, Localisation, STATS, TrialOutcome, TrialResult, has_stats};
 use crate::spec::Inject;
@@ -17,6 +17,8 @@ use crate::text::printable::{clean, paint};
 pub enum Rows {
     /// Those of `Folded`. A red spec also gets the source lines, counts, and the commands to run next.
     Brief,
+    /// Those of `Brief` without what failing tests print: the cause, the source lines and the commands.
+    BelowTests,
     /// Those around the first divergence and the first faulty stage. Long runs of others are one row each.
     Folded,
     /// All of them.
@@ -44,11 +46,13 @@ pub(super) fn ordered_ladder(account: &Account, rows: Rows, backwards: bool, col
     if let Some(about) = &spec.about {
         let _ = write!(text, "  {}", clean(about.trim_end()));
     }
-    if let Some(sentence) = sentence(account) {
+    let sentence = if rows == Rows::BelowTests { reference(account) } else { sentence(account) };
+    if let Some(sentence) = sentence {
         let _ = write!(text, "\n  {}", paint("1;31", &sentence));
     }
-    let is_brief = rows == Rows::Brief && account.is_red();
-    if is_brief {
+    let is_brief = matches!(rows, Rows::Brief | Rows::BelowTests) && account.is_red();
+    let has_advice = is_brief && rows == Rows::Brief;
+    if has_advice {
         finding_rows(account, &mut |label, value| {
             let _ = write!(text, "\n  {label:<8} {}", clean(value));
         });
@@ -66,7 +70,7 @@ pub(super) fn ordered_ladder(account: &Account, rows: Rows, backwards: bool, col
     }
     let rows = match rows {
         Rows::All => shown.iter().map(|trial| Row::Trial(trial)).collect(),
-        Rows::Brief | Rows::Folded => folded(&shown, &marks),
+        Rows::Brief | Rows::BelowTests | Rows::Folded => folded(&shown, &marks),
     };
     let is_single = |row: &Row<'_>| matches!(row, Row::Trial(_));
     let width = rows.iter().filter_map(|row| if let Row::Trial(trial) = row { Some(trial) } else { None });
@@ -104,13 +108,15 @@ pub(super) fn ordered_ladder(account: &Account, rows: Rows, backwards: bool, col
         }
     }
     // The statistics of a wrong port are wrong, too: one line is enough.
-    whole_rows(whole, is_brief, account.is_wrong(), colour, &mut text);
+    whole_rows(account, whole, is_brief, colour, &mut text);
     text.push('\n');
     for note in notes(account) {
         let _ = writeln!(text, "  {}", clean(&note));
     }
     if is_brief {
         let _ = writeln!(text, "  {:<8} {}", "counts", counts_row(account));
+    }
+    if has_advice {
         next_rows(account, &mut |label, value| {
             let _ = writeln!(text, "  {label:<8} {}", clean(value));
         });
@@ -134,7 +140,8 @@ fn marks(account: &Account, checkpoints: &[&TrialResult], first_red: Option<usiz
 
 /// The rows of the trials about the spec as a whole. With `brief`, the green ones share a row, and the others state what is
 /// wrong.
-fn whole_rows(trials: &[&TrialResult], brief: bool, is_wrong: bool, colour: bool, text: &mut String) {
+fn whole_rows(account: &Account, trials: &[&TrialResult], brief: bool, colour: bool, text: &mut String) {
+    let is_wrong = account.is_wrong();
     let is_ok = |trial: &&&TrialResult| brief && trial.outcome == TrialOutcome::Passed;
     let green: Vec<_> = trials.iter().filter(is_ok).map(|trial| clean(&trial.name)).collect();
     if !green.is_empty() {
@@ -144,7 +151,7 @@ fn whole_rows(trials: &[&TrialResult], brief: bool, is_wrong: bool, colour: bool
         let _ = write!(text, "\n  {} {}", word(&trial.outcome, colour), clean(&trial.name));
         match &trial.outcome {
             TrialOutcome::Failed { line, more, .. } if brief => {
-                let _ = write!(text, "  {}", clean(line));
+                let _ = write!(text, "  {}", clean(&account.whole_line(line)));
                 more_lines(more.as_deref().filter(|_| !is_wrong || trial.name != STATS), text);
             }
             TrialOutcome::New(line) => {

@@ -3,12 +3,13 @@
 use std::fmt::Write as _;
 
 use super::words::{headline, multiple};
-use crate::diagnose::{Cause, Fact};
+use crate::diagnose::{Cause, CauseKind, Fact};
 use crate::gate::{Class, Phase};
 use crate::results::{Account, Closer, Culprit, FIXTURE, Localisation, TrialOutcome, WEIGHTS};
 use crate::spec::{Spec, list::counted};
 use crate::text::printable::clean;
 use crate::text::program::program;
+use crate::text::suggest::did_you_mean;
 
 /// How many names a list shows; it counts the rest.
 const SHOWN: usize = 4;
@@ -24,6 +25,9 @@ pub(super) fn sentence(account: &Account) -> Option<String> {
             let most =
                 growths.first().map(|growth| format!(", most from `{}` to `{}`", growth.after, growth.name));
             format!("no single stage is wrong: the error accumulates{}", most.unwrap_or_default())
+        }
+        Localisation::Culprit(culprit) if culprit.class == Class::Crash => {
+            crash_sentence(culprit, account.on_golden_inputs())
         }
         Localisation::Culprit(culprit) => {
             let name = culprit.name.as_str();
@@ -42,6 +46,39 @@ pub(super) fn sentence(account: &Account) -> Option<String> {
         }
     };
     Some(look_first(account).map(|first| format!("{first}; ")).unwrap_or_default() + &text)
+}
+
+/// The result of a red run in one line that leaves the cause to the failing test that prints it.
+pub(super) fn reference(account: &Account) -> Option<String> {
+    let whole = sentence(account)?;
+    let Some(Localisation::Culprit(culprit)) = account.localisation() else { return Some(whole) };
+    let (Some(first), true) = (account.first_red(), culprit.class != Class::Crash) else {
+        return Some(whole);
+    };
+    let name = culprit.name.as_str();
+    let place = place(account.on_golden_inputs(), name);
+    Some(format!("the first faulty stage is `{name}`{place}; see {}::{} above", account.spec.id, first.name))
+}
+
+/// Where the port failed: after which tap, and before which.
+fn crash_sentence(culprit: &Culprit, local: &Account) -> String {
+    let passed = match &culprit.closer {
+        Closer::Undeclared(names) | Closer::Level(_, names) => names.last(),
+        Closer::Unreached(_) | Closer::Taps => None,
+    };
+    match (&culprit.after, passed) {
+        (None, None) => "the port failed before its first tap".to_owned(),
+        (None, Some(passed)) => {
+            format!("the port failed after the tap `{passed}`, before its first checkpoint")
+        }
+        // A tap with too few hits is behind the crash as well as before it.
+        (Some(after), _) if culprit.is_reached => {
+            format!("the port failed after `{after}`{}", place(local, after))
+        }
+        (Some(after), _) => {
+            format!("the port failed after `{after}`{}, before `{}`", place(local, after), culprit.name)
+        }
+    }
 }
 
 /// The trials to look at before any cause: with wrong weights or random numbers the values mean little.
@@ -99,8 +136,7 @@ pub(super) fn cause_rows(causes: &[Cause], facts: &[Fact], what: &str, row: &mut
     for fact in facts {
         row("fact", &fact_text(fact));
     }
-    let next = causes.first().map(|cause| cause.kind.next());
-    if let Some(next) = next.or_else(|| facts.first().map(|fact| fact.kind.next())) {
+    if let Some(next) = next_of(causes, facts) {
         row("look at", next);
     }
 }
@@ -147,6 +183,9 @@ pub fn localisation_text(found: &Localisation, local: &Account) -> String {
 
 fn culprit_text(spec: &Spec, culprit: &Culprit, local: &Account) -> String {
     let name = culprit.name.as_str();
+    if culprit.class == Class::Crash {
+        return crash_text(spec, culprit, local);
+    }
     let mut text =
         format!("first faulty stage: `{name}` is wrong on golden inputs: {}\n", headline(culprit.class));
     let _ = writeln!(text, "  between  {}", clean(&between_text(culprit, local)));
@@ -156,9 +195,24 @@ fn culprit_text(spec: &Spec, culprit: &Culprit, local: &Account) -> String {
     cause_rows(&culprit.causes, &culprit.facts, "its output is ", &mut |label, value| {
         let _ = writeln!(text, "  {label:<8} {}", clean(value));
     });
-    let _ = writeln!(text, "  closer   {}", clean(&closer_text(spec, culprit)));
-    if let Some(also) = also_red(culprit) {
-        let _ = writeln!(text, "  also red {}", clean(&also));
+    let mut row = |label: &str, value: &str| {
+        let _ = writeln!(text, "  {label:<8} {}", clean(value));
+    };
+    if let Some(closer) = closer_text(spec, culprit) {
+        row("closer", &closer);
+    }
+    also_red(culprit, local, &mut row);
+    text
+}
+
+/// Where the port failed, and with which error.
+fn crash_text(spec: &Spec, culprit: &Culprit, local: &Account) -> String {
+    let mut text = format!("{}\n", clean(&crash_sentence(culprit, local)));
+    if let Some(TrialOutcome::Failed { line, .. }) = local.trial(&culprit.name).map(|trial| &trial.outcome) {
+        let _ = writeln!(text, "  what     {}", clean(line));
+    }
+    if let Some(closer) = closer_text(spec, culprit) {
+        let _ = writeln!(text, "  closer   {}", clean(&closer));
     }
     text
 }
@@ -171,41 +225,101 @@ pub(super) fn between_text(culprit: &Culprit, local: &Account) -> String {
     format!("{from} and {}", shown(culprit.before.as_deref().unwrap_or(&culprit.name)))
 }
 
-/// How to narrow down the place between the first faulty stage and the tap before it.
-pub(super) fn closer_text(spec: &Spec, culprit: &Culprit) -> String {
+/// A cause that leaves at most this part of the error needs no narrower place.
+const EXPLAINED: f64 = 0.02;
+
+/// How to narrow down the place between the first faulty stage and the tap before it; `None` if there is no need, or if it would
+/// not help.
+pub(super) fn closer_text(spec: &Spec, culprit: &Culprit) -> Option<String> {
     let id = &spec.id;
-    match &culprit.closer {
+    let is_crash = culprit.class == Class::Crash;
+    let is_explained = culprit.causes.first().is_some_and(|cause| cause.residual.part <= EXPLAINED);
+    Some(match &culprit.closer {
         Closer::Unreached(names) => {
             let (are, were) = if names.len() == 1 { ("is", "was") } else { ("are", "were") };
             format!("{} {are} declared between them and {were} never reached: look there first", some(names))
         }
+        _ if is_explained => return None,
         Closer::Level(level, names) => format!(
             "the spec declares {} there at level {level}: PARITY_LEVEL={level} {} bisect {id}",
             some(names),
             program()
         ),
-        Closer::Undeclared(names) => {
-            format!("the port taps {} there: export goldens for them, and declare them", some(names))
+        Closer::Undeclared(names) if is_crash => {
+            format!("the port also passed {} before it failed", some(names))
         }
+        Closer::Undeclared(names) => {
+            // The text of a checkpoint that was never reached offers near names.
+            let is_near = |tap: &&String| !did_you_mean(&culprit.name, [tap.as_str()]).is_empty();
+            let near = names.iter().find(is_near).filter(|_| culprit.class == Class::Unreached);
+            match near {
+                Some(near) => format!(
+                    "the port taps `{near}` there: if this is `{}`, use one name in the port and in the spec",
+                    culprit.name
+                ),
+                None => {
+                    format!("the port taps {} there: export goldens for them, and declare them", some(names))
+                }
+            }
+        }
+        Closer::Taps if is_crash => return None,
         Closer::Taps => "no tap lies between them: add taps there to narrow it down".to_owned(),
-    }
-}
-
-/// The later stages that are also red on golden inputs; `None` if there are none.
-pub(super) fn also_red(culprit: &Culprit) -> Option<String> {
-    (!culprit.also.is_empty()).then(|| {
-        format!(
-            "{}; fix `{}` first: its error can reach these through caches and branches without taps",
-            some(&culprit.also),
-            culprit.name
-        )
     })
 }
 
-/// What to look at, by the kind of the first cause or fact.
-pub(super) fn next_of(culprit: &Culprit) -> Option<&'static str> {
-    let cause = culprit.causes.first().map(|cause| cause.kind.next());
-    cause.or_else(|| culprit.facts.first().map(|fact| fact.kind.next()))
+/// Writes the later stages that are also red on golden inputs: those with the same mistake, those with a mistake of their own,
+/// and those that nothing explains.
+pub(super) fn also_red(culprit: &Culprit, local: &Account, row: &mut impl FnMut(&str, &str)) {
+    let main = culprit.causes.first();
+    let is_same = |cause: &Cause| {
+        main.is_some_and(|main| {
+            main.kind == cause.kind
+                && (main.text == cause.text || main.place.is_some() && main.place == cause.place)
+        })
+    };
+    let (mut same, mut others, mut open) = (Vec::new(), Vec::new(), Vec::new());
+    for also in &culprit.also {
+        match &also.cause {
+            Some(cause) if is_same(cause) => same.push(also.name.clone()),
+            Some(cause) => others.push((also.name.as_str(), cause)),
+            None => open.push(also.name.clone()),
+        }
+    }
+    if !same.is_empty() {
+        row("also red", &format!("{}, by the same mistake", some(&same)));
+    }
+    for (name, cause) in others.iter().take(SHOWN) {
+        let place = place(local, name);
+        row("another", &format!("faulty stage is `{name}`{place}; its output is {}", cause_text(cause)));
+    }
+    if let Some(more @ 1..) = others.len().checked_sub(SHOWN) {
+        row("", &format!("and {} with a mistake of its own", counted(more, "other stage")));
+    }
+    if !open.is_empty() {
+        let (are, their) = if open.len() == 1 {
+            ("is", "it has a mistake of its own")
+        } else {
+            ("are", "they have mistakes of their own")
+        };
+        row(
+            "also red",
+            &format!(
+                "{} {are} wrong on golden inputs, too: {their}, unless the error of `{}` gets there through a cache or a \
+                 branch without taps",
+                some(&open),
+                culprit.name
+            ),
+        );
+    }
+}
+
+/// What to look at, by the kind of the first cause or fact. `None` if that is only the line that the cause names.
+pub(super) fn next_of(causes: &[Cause], facts: &[Fact]) -> Option<&'static str> {
+    match causes.first() {
+        Some(cause) if cause.kind == CauseKind::LeftOut && cause.place.is_some() => None,
+        Some(cause) => Some(cause.kind.next()),
+        None => facts.first().map(|fact| fact.kind.next()),
+    }
 }
 
 /// The first names, and the number of others.

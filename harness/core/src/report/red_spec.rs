@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::localisation::{also_red, between_text, cause_text, closer_text, fact_text, next_of};
 use crate::details::Excerpt;
 use crate::gate::{Class, Phase};
-use crate::results::{Account, Localisation, TrialOutcome, TrialResult};
+use crate::results::{Account, Culprit, Localisation, TrialOutcome, TrialResult};
 use crate::spec::list::counted;
 use crate::text::program::program;
 
@@ -30,18 +30,26 @@ pub(super) fn finding_rows(account: &Account, row: &mut impl FnMut(&str, &str)) 
         for fact in &culprit.facts {
             row("fact", &fact_text(fact));
         }
-        if let Some(next) = next_of(culprit) {
+        if let Some(next) = next_of(&culprit.causes, &culprit.facts) {
             row("look at", next);
         }
     }
     source_rows(account, row);
     if let Some(culprit) = culprit {
-        row("between", &between_text(culprit, account.on_golden_inputs()));
-        row("closer", &closer_text(&account.spec, culprit));
-        if let Some(also) = also_red(culprit) {
-            row("also red", &also);
-        }
+        place_rows(account, culprit, row);
     }
+}
+
+/// Writes between which taps the first faulty stage lies, how to narrow that down, and which later stages are wrong, too.
+pub(super) fn place_rows(account: &Account, culprit: &Culprit, row: &mut impl FnMut(&str, &str)) {
+    let local = account.on_golden_inputs();
+    if culprit.class != Class::Crash {
+        row("between", &between_text(culprit, local));
+    }
+    if let Some(closer) = closer_text(&account.spec, culprit) {
+        row("closer", &closer);
+    }
+    also_red(culprit, local, row);
 }
 
 /// Writes what happened, unless the numbers of the ladder show it: another shape, a crash with the end of its output.
@@ -50,7 +58,11 @@ fn what_rows(trial: &TrialResult, row: &mut impl FnMut(&str, &str)) {
     if matches!(class, Class::Value) && trial.record.is_some() {
         return;
     }
-    row("what", &format!("`{}`: {line}", trial.name));
+    match class {
+        // The stage that was to come next says nothing about a crash.
+        Class::Crash => row("what", line),
+        _ => row("what", &format!("`{}`: {line}", trial.name)),
+    }
     let lines: Vec<&str> = more.iter().flat_map(|more| more.lines()).collect();
     for line in &lines[lines.len().saturating_sub(OUTPUT_LINES)..] {
         row("", line);

@@ -14,7 +14,7 @@ use crate::text::printable::{clean, indented, paint};
 /// How much of a run is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
-    /// Red specs, folded around the first divergence.
+    /// Red specs, folded around the first divergence, below the texts of their failing tests.
     Red,
     /// Red specs, folded, and one line per green spec.
     Brief,
@@ -85,7 +85,11 @@ fn is_one_line(account: &Account, detail: Detail) -> bool {
 }
 
 fn spec_text(account: &Account, detail: Detail, backwards: bool, colour: bool) -> String {
-    let rows = if detail == Detail::All { Rows::All } else { Rows::Brief };
+    let rows = match detail {
+        Detail::Red => Rows::BelowTests,
+        Detail::Brief => Rows::Brief,
+        Detail::All => Rows::All,
+    };
     let mut text = ordered_ladder(account, rows, backwards, colour);
     // A folded ladder of a red spec has it above the rows.
     if detail == Detail::All

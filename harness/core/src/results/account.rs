@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use super::localisation::Localisation;
+use super::order::in_execution_order;
 use super::run_data::{RunData, undeclared};
 use super::spec_file::SpecFileError;
 use super::stats::STATS;
@@ -29,6 +30,8 @@ pub struct Account {
     pub data: RunData,
     /// The second run of a red spec, with every golden injected.
     pub local: Option<Box<Self>>,
+    /// Whether each trial is printed by a process of its own, so that none can leave its text to another.
+    pub is_apart: bool,
     /// The position of each trial in `trials`, by name.
     index: HashMap<String, usize>,
     /// The first faulty stage, computed on first use: every failing trial reports it.
@@ -76,6 +79,29 @@ impl Account {
         self.trials.iter().any(|trial| trial.name != STATS && trial.is_red())
     }
 
+    /// Names the trial that reports how the port failed, in one line; `None` if the port finished.
+    pub fn cut_short(&self) -> Option<String> {
+        self.first_crash().map(|first| cut_short(&self.spec, &first.name))
+    }
+
+    /// The trial that reports how the port failed.
+    fn first_crash(&self) -> Option<&TrialResult> {
+        let is_crash =
+            |trial: &&TrialResult| matches!(trial.outcome, TrialOutcome::Failed { class: Class::Crash, .. });
+        self.trials.iter().find(is_crash)
+    }
+
+    /// Returns the line of a trial. Where it leads to the trial that reports how the port failed, and that trial is not
+    /// printed beside this one, the line says itself how the port failed.
+    pub(crate) fn whole_line(&self, line: &str) -> String {
+        match (self.first_crash(), self.data.crash()) {
+            (Some(first), Some(crash)) if self.is_apart || !first.selected => {
+                line.replace(&cut_short(&self.spec, &first.name), &crash)
+            }
+            _ => line.to_owned(),
+        }
+    }
+
     /// Returns how many checkpoints of the spec's own level a lower `PARITY_LEVEL` left out.
     pub fn left_out(&self) -> usize {
         let level = self.data.level().unwrap_or(self.spec.level);
@@ -102,8 +128,9 @@ impl Account {
 /// - The reference reached it: after the last reached checkpoint that precedes it in the reference. The order of
 ///   declaration would be wrong here: a spec declares its loops one after another, so `blocks.1.norm` is often declared
 ///   before `blocks.0.out`.
-/// - The order of the reference is unknown: after the checkpoint declared before it.
-/// - The port crashed: at the end.
+/// - The order of the reference is unknown: after the checkpoint declared before it, with the rounds of loops one after the
+///   other.
+/// - The port crashed: at the end, in the same order.
 ///
 /// A run that was stopped early, because no later checkpoint was selected, lists only the checkpoints that it reached.
 pub fn account(spec: &Arc<Spec>, mut data: RunData) -> Account {
@@ -117,7 +144,7 @@ pub fn account(spec: &Arc<Spec>, mut data: RunData) -> Account {
         }
     }
     let index = index(&trials);
-    Account { spec: Arc::clone(spec), trials, data, local, index, found: OnceLock::new() }
+    Account { spec: Arc::clone(spec), trials, data, local, is_apart: false, index, found: OnceLock::new() }
 }
 
 fn index(trials: &[TrialResult]) -> HashMap<String, usize> {
@@ -137,7 +164,7 @@ fn trials(spec: &Spec, data: &RunData) -> Vec<TrialResult> {
     let (mut latest, mut lost) = (Place::START, 0);
     let undeclared: Vec<&str> = data.lines.iter().filter_map(undeclared).collect();
     let mut placed: Vec<(Place, TrialResult)> = Vec::new();
-    for checkpoint in spec.checkpoints.iter().filter(|checkpoint| checkpoint.level <= level) {
+    for checkpoint in in_execution_order(spec, level, data) {
         let records = met.get(checkpoint.name.as_str()).map_or(&[][..], Vec::as_slice);
         latest = records.first().map_or(latest, |record| Place::met(record.sequence));
         let missed = records.len() < checkpoint.hits as usize;
@@ -159,9 +186,7 @@ fn trials(spec: &Spec, data: &RunData) -> Vec<TrialResult> {
                 TrialOutcome::Pending(format!("not reached: {}", pending.as_deref().unwrap_or_default()))
             }
             ([], [], Some(crash)) => match blamed {
-                Some(first) => {
-                    failed(Class::Crash, format!("not reached: {crash}; more at `{}::{first}`", spec.id))
-                }
+                Some(first) => failed(Class::Crash, format!("not reached: {}", cut_short(spec, first))),
                 None => {
                     blamed = Some(&checkpoint.name);
                     TrialOutcome::Failed {
@@ -206,19 +231,20 @@ fn trials(spec: &Spec, data: &RunData) -> Vec<TrialResult> {
     if stopped {
         return trials;
     }
-    // If the port reached every checkpoint before it failed, the first trial below shows the output.
-    let mut more = data.crash_notes().filter(|_| blamed.is_none());
+    // If the port reached every checkpoint before it failed, the first trial below reports how.
+    let mut first = blamed.map(ToOwned::to_owned);
+    let mut whole = |name: &str, outcome: TrialOutcome| {
+        let verdict = unless_cut_short(spec, name, outcome, data, &mut first);
+        trials.push(TrialResult::without_record(name, verdict));
+    };
     if spec.needs_fixtures() {
-        let verdict = unless_cut_short(fixture(data), data, &mut more);
-        trials.push(TrialResult::without_record(FIXTURE, verdict));
+        whole(FIXTURE, fixture(data));
     }
     if spec.weights.is_some() {
-        let verdict = unless_cut_short(weights(data), data, &mut more);
-        trials.push(TrialResult::without_record(WEIGHTS, verdict));
+        whole(WEIGHTS, weights(data));
     }
     if let Some(limit) = spec.memory {
-        let verdict = unless_cut_short(memory(limit, data), data, &mut more);
-        trials.push(TrialResult::without_record(MEMORY, verdict));
+        whole(MEMORY, memory(limit, data));
     }
     trials.extend(data.stats.as_ref().map(stats_result));
     trials
@@ -368,16 +394,35 @@ fn unreached(name: &str, undeclared: &[&str], offers: bool) -> String {
     format!("the port finished without reaching this tap{near}; {seen}")
 }
 
-/// Turns a pass into a failure or pending if the port did not finish: the check was incomplete.
-fn unless_cut_short(outcome: TrialOutcome, data: &RunData, more: &mut Option<String>) -> TrialOutcome {
-    let partial = |why: String| format!("not fully checked: {why}");
-    match (outcome, data.crash().map(partial), data.pending().map(partial)) {
-        (TrialOutcome::Passed, Some(line), _) => {
-            TrialOutcome::Failed { class: Class::Crash, line, more: more.take() }
-        }
-        (TrialOutcome::Passed, None, Some(line)) => TrialOutcome::Pending(line),
-        (outcome, ..) => outcome,
+/// Turns a pass into a failure or pending if the port did not finish: the check was incomplete. `first` is the trial that
+/// reports how the port failed; if there is none yet, this one does.
+fn unless_cut_short(
+    spec: &Spec,
+    name: &str,
+    outcome: TrialOutcome,
+    data: &RunData,
+    first: &mut Option<String>,
+) -> TrialOutcome {
+    if outcome != TrialOutcome::Passed {
+        return outcome;
     }
+    let partial = |why: String| format!("not fully checked: {why}");
+    match (data.crash(), data.pending()) {
+        (Some(crash), _) => match first {
+            Some(first) => failed(Class::Crash, partial(cut_short(spec, first))),
+            None => {
+                *first = Some(name.to_owned());
+                TrialOutcome::Failed { class: Class::Crash, line: partial(crash), more: data.crash_notes() }
+            }
+        },
+        (None, Some(pending)) => TrialOutcome::Pending(partial(pending)),
+        (None, None) => outcome,
+    }
+}
+
+/// Names the trial that reports how the port failed.
+fn cut_short(spec: &Spec, first: &str) -> String {
+    format!("the port did not finish; see `{}::{first}`", spec.id)
 }
 
 fn fixture(data: &RunData) -> TrialOutcome {

@@ -114,7 +114,7 @@ pub fn last_output(folder: &Folder) -> Vec<String> {
     };
     let bytes = read().unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
-    let lines = without_silent_taps(text.lines());
+    let lines = without_silent_taps(without_foreign_frames(text.lines()).into_iter());
     lines[lines.len().saturating_sub(20)..].iter().map(|&line| line.to_owned()).collect()
 }
 
@@ -127,6 +127,50 @@ const MEMORY_ADVICE: [&str; 6] = [
     "- limit what MLX keeps: `mlx_rs::memory::set_cache_limit`, `set_memory_limit` and `set_wired_limit`",
     "- load weights in bfloat16, or quantised",
 ];
+
+/// Leaves out the frames of a backtrace that are not in the project's source, and those of the harness.
+fn without_foreign_frames<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut shown: Vec<&str> = Vec::new();
+    // The frame whose place may follow in the next line.
+    let (mut is_inside, mut frame) = (false, None);
+    for line in lines {
+        let text = line.trim_start();
+        if text == "stack backtrace:" {
+            (is_inside, frame) = (true, None);
+            continue;
+        }
+        let is_note = line.starts_with("note: run with `RUST_BACKTRACE")
+            || line.starts_with("note: Some details are omitted");
+        if is_note {
+            is_inside = false;
+            continue;
+        }
+        if is_inside {
+            let number = text.split_once(": ").filter(|(number, _)| number.parse::<u32>().is_ok());
+            if let Some((_, function)) = number.filter(|_| text.len() < line.len()) {
+                frame = Some(line).filter(|_| !is_foreign(function));
+                continue;
+            }
+            if let Some(place) = text.strip_prefix("at ").filter(|_| text.len() < line.len()) {
+                if let Some(frame) = frame.take().filter(|_| !place.starts_with('/')) {
+                    shown.extend([frame, line]);
+                }
+                continue;
+            }
+            is_inside = false;
+        }
+        shown.push(line);
+    }
+    shown
+}
+
+/// Whether a function belongs to the standard library or to the harness.
+fn is_foreign(function: &str) -> bool {
+    let function = function.trim_start_matches(['<', '&']);
+    ["std::", "core::", "alloc::", "mlx_parity::", "mlx_parity_core::", "mlx_parity_tap::", "__rust", "rust_"]
+        .iter()
+        .any(|start| function.starts_with(start))
+}
 
 /// Leaves out the taps after which nothing was printed, except for the last tap.
 fn without_silent_taps<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
@@ -158,6 +202,28 @@ fn signal_name(signal: i32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_backtrace_keeps_the_frames_of_the_port() {
+        let text = "before\nthread 'main' panicked at src/decoder.rs:76:9:\nno such head\nstack backtrace:\n   \
+            0: __rustc::rust_begin_unwind\n             at /rustc/0a/library/std/src/panicking.rs:697:5\n   \
+            1: llama::decoder::attend\n             at ./src/decoder.rs:76:9\n   \
+            2: mlx_parity::worker::process::run::{{closure}}\n             at ./harness/src/worker/process.rs:103:9\n   \
+            3: <alloc::boxed::Box<F,A> as core::ops::function::Fn<Args>>::call\n             at /rustc/0a/library/alloc/src/boxed.rs:2007:9\n   \
+            4: mlx_rs::array::f\n             at /home/me/.cargo/registry/src/i/mlx-rs-0.25.3/src/array.rs:5:9\n  \
+            10: main\nnote: Some details are omitted, run with `RUST_BACKTRACE=full` for a verbose backtrace.\nafter\n";
+        let expected = [
+            "before",
+            "thread 'main' panicked at src/decoder.rs:76:9:",
+            "no such head",
+            "   1: llama::decoder::attend",
+            "             at ./src/decoder.rs:76:9",
+            "after",
+        ];
+        assert_eq!(without_foreign_frames(text.lines()), expected);
+        // Text that only looks like a frame stays.
+        assert_eq!(without_foreign_frames("   1: one\n  at once".lines()), ["   1: one", "  at once"]);
+    }
 
     #[test]
     fn taps_without_output_do_not_push_the_output_away() {

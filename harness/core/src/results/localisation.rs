@@ -27,8 +27,10 @@ pub struct Culprit {
     pub after: Option<String>,
     /// For a stage that was never reached, the tap that the run reached in its place.
     pub before: Option<String>,
+    /// Whether the port reached it.
+    pub is_reached: bool,
     /// Later stages that are also red on golden inputs.
-    pub also: Vec<String>,
+    pub also: Vec<AlsoRed>,
     /// How to narrow the place down.
     pub closer: Closer,
     /// Causes that explain the error, best explanation first.
@@ -37,6 +39,15 @@ pub struct Culprit {
     pub facts: Vec<Fact>,
     /// Whether the golden's recipe was of use.
     pub recipe: RecipeUse,
+}
+
+/// A later stage that is also red on golden inputs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AlsoRed {
+    /// The name of the checkpoint.
+    pub name: String,
+    /// The best explanation of its error, if there is one.
+    pub cause: Option<Cause>,
 }
 
 /// How to narrow down the place between the first faulty stage and the tap before it.

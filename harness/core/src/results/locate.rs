@@ -1,13 +1,13 @@
 //! Finds the first faulty stage of a port from the run with every golden injected and the run without injection.
 //!
 //! In the injected run each stage receives golden inputs, so its error is its own. The first red stage there is the
-//! first faulty stage. Later red stages are only "also red": the error can reach them through a cache or a branch
-//! without taps.
+//! first faulty stage. A later red stage has a mistake of its own, unless the error reaches it through a cache or a
+//! branch without taps.
 
 use std::sync::Arc;
 
 use super::account::Account;
-use super::localisation::{Closer, Culprit, Growth, Localisation};
+use super::localisation::{AlsoRed, Closer, Culprit, Growth, Localisation};
 use super::trial::{TrialOutcome, TrialResult};
 use crate::gate::{Class, Phase};
 use crate::record::{Record, Status};
@@ -61,11 +61,19 @@ pub(super) fn locate(spec: &Spec, local: &Account, free: Option<&Account>) -> Lo
         local.data.records().filter(|record| after.is_some_and(|after| record.sequence <= after)).last();
     let before = local.data.records().find(|record| before.is_some_and(|before| record.sequence >= before));
     let name = |record: &Record| hit_name(&record.checkpoint, record.hit).into_owned();
-    let also = met.iter().filter(|trial| trial.name != culprit.name && wrong(trial).is_some());
+    // What a crash left unreached says nothing about the stages.
+    let is_other = |trial: &&&TrialResult| {
+        trial.name != culprit.name && wrong(trial).is_some_and(|class| class != Class::Crash)
+    };
+    let also = met.iter().filter(is_other).map(|trial| AlsoRed {
+        name: trial.name.clone(),
+        cause: trial.record.as_ref().and_then(|record| record.causes.first().cloned()),
+    });
     Localisation::Culprit(Culprit {
         name: culprit.name.clone(),
         class: wrong(culprit).unwrap_or(Class::Value),
-        also: also.map(|trial| trial.name.clone()).collect(),
+        also: also.collect(),
+        is_reached: culprit.record.is_some(),
         closer: closer(spec, local, &met, culprit, after, before),
         after: after.map(name),
         before: before.filter(|_| culprit.record.is_none()).map(name),

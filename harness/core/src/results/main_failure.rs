@@ -17,11 +17,10 @@ impl Account {
         culprit.or_else(|| self.trials.iter().find(is_candidate))
     }
 
-    /// Returns the selected checkpoint that failed or is pending, and that the spec declares first. libtest lists trials in
-    /// that order, so its text is read first.
-    pub fn first_listed_failure(&self) -> Option<&TrialResult> {
-        let red = self.selected().filter(|trial| trial.is_red() && is_checkpoint(trial));
-        red.min_by_key(|trial| self.spec.checkpoints.position(&trial.name))
+    /// Returns the first divergence: the first selected checkpoint, in the order of execution, that failed or is pending. Its
+    /// test prints the cause.
+    pub fn first_red(&self) -> Option<&TrialResult> {
+        self.selected().find(|trial| trial.is_red() && is_checkpoint(trial))
     }
 }
 

@@ -7,7 +7,7 @@ use super::stats::{STATS, has_stats};
 use crate::gate::Class;
 use crate::record::{ByEye, Record};
 use crate::run_folder::FIXTURE;
-use crate::spec::{Inject, Spec};
+use crate::spec::{Inject, Spec, in_rounds};
 
 /// The name of the trial that audits the weights of a spec.
 pub const WEIGHTS: &str = "weights";
@@ -87,10 +87,12 @@ pub enum TrialOutcome {
     Pending(String),
 }
 
-/// Returns the names of all trials of `spec` up to `level`: its checkpoints, then the other trials.
+/// Returns the names of all trials of `spec` up to `level`: its checkpoints, with the rounds of loops one after the other, then
+/// the other trials.
 pub fn trial_names(spec: &Spec, level: u8, inject: &Inject) -> Vec<String> {
     let checkpoints = spec.checkpoints.iter().filter(|checkpoint| checkpoint.level <= level);
-    let mut names: Vec<String> = checkpoints.map(|checkpoint| checkpoint.name.clone()).collect();
+    let checkpoints = in_rounds(checkpoints, |_| None);
+    let mut names: Vec<String> = checkpoints.into_iter().map(|checkpoint| checkpoint.name.clone()).collect();
     names.extend(spec.needs_fixtures().then(|| FIXTURE.to_owned()));
     names.extend(spec.weights.is_some().then(|| WEIGHTS.to_owned()));
     names.extend(spec.memory.is_some().then(|| MEMORY.to_owned()));
