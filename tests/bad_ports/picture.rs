@@ -7,12 +7,17 @@ use mlx_rs::Array;
 use crate::misbehaving::forward_by;
 
 pub(crate) fn ports(suite: Suite) -> Suite {
-    // Multiplies the picture by a factor, and goes on without the factor.
+    // Multiplies the picture by a factor, and goes on without the factor. A second factor is for `out`.
     suite.port("picture", |run| {
         let factor: f32 = std::env::var("BAD_PORTS_FACTOR")?.parse()?;
+        let of_out: f32 = std::env::var("BAD_PORTS_FACTOR_OF_OUT").map_or(Ok(1.0), |text| text.parse())?;
         forward_by(run, |name, x| {
-            let picture = || x.reshape(&[6, 48])?.multiply(Array::from_f32(factor));
-            tap(name, if name == "gated" { picture()? } else { x.clone() })?;
+            let tapped = match name {
+                "gated" => x.reshape(&[6, 48])?.multiply(Array::from_f32(factor))?,
+                "out" => x.multiply(Array::from_f32(of_out))?,
+                _ => x.clone(),
+            };
+            tap(name, tapped)?;
             Ok(x)
         })
     })

@@ -192,3 +192,30 @@ fn only_a_red_picture_of_a_free_run_can_be_approved() {
     Ran::of(injected.unwrap()).is_red(&["INJECTED"]);
     check(NAME, BY_ADA, "the run injected goldens");
 }
+
+#[test]
+fn an_approved_picture_is_not_the_first_faulty_stage() {
+    let project = approved();
+    let mut command = project.command(&["--skip", "::stats"]);
+    let ran = command.env("BAD_PORTS_FACTOR", "1.0005").env("BAD_PORTS_FACTOR_OF_OUT", "1.01").output();
+    Ran::of(ran.unwrap()).is_red(&[
+        "  cause    the first faulty stage is `out`",
+        "1 of 3 checkpoints failed (1 value), 1 approved by eye;",
+        "<- first divergence, last green: norm",
+    ]);
+}
+
+#[test]
+fn an_approved_picture_can_be_mutated() {
+    let project = approved();
+    let mutate = |factor: &str| {
+        let mut command = project.xtask(&["mutate", "gated_mlp/block"]);
+        Ran::of(command.env("BAD_PORTS_FACTOR", factor).output().unwrap())
+    };
+    let ran = mutate("1.0005");
+    ran.is_green();
+    ran.prints(&["gated"]);
+    let ran = mutate("1.00051");
+    assert_eq!(ran.code, Some(1), "{}", ran.text);
+    ran.prints(&["`gated` is red without any mutation", "the actual has changed since"]);
+}
