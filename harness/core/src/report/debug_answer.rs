@@ -168,6 +168,7 @@ fn variable_line(one: &Variable, width: usize) -> String {
         VariableKind::Tap => match one.status {
             Some(Status::Fail) => "red",
             Some(Status::Pass) => "green",
+            Some(Status::Approved) => "by eye",
             Some(Status::Ungated) => "ungated",
             None => "tap",
         },
