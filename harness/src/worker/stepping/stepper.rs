@@ -13,7 +13,7 @@ use super::super::array::{from_host, info_of, mlx_message};
 use super::super::clock::Clock;
 use super::super::end_process::end_process;
 use super::super::observer::{Hit, Log, Observer};
-use super::super::panic_message::panic_message;
+use super::super::panic_message::panic_text;
 use super::super::peek::evaluate;
 use super::super::port::PortResult;
 use super::channel::Channel;
@@ -150,7 +150,7 @@ pub(in super::super) fn step(
     let error = match outcome {
         Ok(Ok(())) => None,
         Ok(Err(error)) => Some(log.borrow().with_tap_error(mlx_message(&error_chain(&*error)))),
-        Err(panic) => Some(log.borrow().with_tap_error(format!("panicked: {}", panic_message(&*panic)))),
+        Err(panic) => Some(log.borrow().with_tap_error(panic_text(&*panic))),
     };
     write_end(&log, error.clone())?;
     let why = match error {
