@@ -121,7 +121,7 @@ fn a_crash_says_where_and_leaves_the_trace() {
     ]);
     project.report(&[&name(&project)]).prints(&["ended: the worker was killed by SIGABRT after tap `gated`"]);
     // An error or a panic of the port is a stop: everything can still be looked at.
-    for (port, error) in [("error", "error on purpose"), ("panic", "panicked: ")] {
+    for (port, error) in [("error", "error on purpose"), ("panic", "panicked at ")] {
         let project = Project::with_port(port);
         let mut session = Session::start(&project, &[]);
         let stop = session.ask("continue");

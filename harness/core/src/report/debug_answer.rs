@@ -144,6 +144,7 @@ fn verdict(tap: &TappedTensor) -> String {
         (None, _) if !tap.checked => "not checked".to_owned(),
         (Some(Status::Fail), Some(class)) => format!("red: {class}{used}"),
         (Some(Status::Fail), None) => format!("red{used}"),
+        (Some(Status::Approved), _) => format!("red, approved by eye{used}"),
         (Some(Status::Ungated), _) => format!("not gated{used}"),
         _ => format!("green{used}"),
     }
