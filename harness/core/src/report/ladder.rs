@@ -120,9 +120,10 @@ pub(super) fn ordered_ladder(account: &Account, rows: Rows, backwards: bool, col
         next_rows(account, &mut |label, value| {
             let _ = writeln!(text, "  {label:<8} {}", clean(value));
         });
-        if let Some(log) = account.data.log() {
-            let _ = writeln!(text, "  {:<8} {}", "log", clean(&log.display().to_string()));
-        }
+    }
+    // Folded failures do not name the log, so the summary does, with or without advice.
+    if let Some(log) = account.data.log().filter(|_| is_brief) {
+        let _ = writeln!(text, "  {:<8} {}", "log", clean(&log.display().to_string()));
     }
     text
 }
