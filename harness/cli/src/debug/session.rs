@@ -72,9 +72,10 @@ impl Session {
     ///
     /// A command with which the port goes on is answered by the next stop, or by [`Answer::Running`] after `limit`; the port
     /// then runs on, and [`Session::wait`] waits again. `None` waits as long as it takes. The other commands are answered
-    /// at once or within the limits of expressions and diagnoses. While the worker starts, a command first waits for it, and is
-    /// an error if that takes longer than `limit`. While
-    /// the port runs, or another thread performs a command, every command except `status`, `note` and `terminate` is an error.
+    /// at once or within the limits of expressions and diagnoses. While the worker starts, breakpoints are edited at once, and
+    /// any other command first waits for the worker. If `limit` is over before, a command with which the port goes on is
+    /// performed as soon as the worker stands, and any other is an error. While the port runs, or another thread performs a
+    /// command, every command except `status`, `note` and `terminate` is an error.
     pub fn perform(&self, command: Command, limit: Option<Duration>) -> Answer {
         let deadline = limit.map(|limit| Instant::now() + limit);
         let command = with_absolute_file(command);
@@ -195,14 +196,20 @@ impl Session {
 
     /// Sends a command to the worker and waits for its answer.
     fn ask(&self, number: u64, command: Command, deadline: Option<Instant>) -> Answer {
-        let started =
-            self.until(deadline, |state| (state.phase != DebugState::Starting).then_some(Answer::Noted));
-        if matches!(started, Answer::Running(_)) {
-            let answer = Answer::error_with("the worker is still starting", "wait for its first stop");
+        let edited = self.shared.state().edit_before_start(&command);
+        if let Some(answer) = edited {
             return self.answered(number, answer);
         }
+        self.until(deadline, |state| (state.phase != DebugState::Starting).then_some(Answer::Noted));
         let mut state = self.shared.state();
         match state.phase {
+            // The limit is over.
+            DebugState::Starting => {
+                let refused = state.queue(number, &command);
+                let running = Answer::Running(state.status(&self.shared.folder));
+                drop(state);
+                return refused.map_or(running, |refused| self.answered(number, refused));
+            }
             DebugState::Running => {
                 let answer = Answer::error_with("the port is running", "wait until it stops, or pause it");
                 drop(state);
@@ -213,7 +220,7 @@ impl Session {
                 drop(state);
                 return self.answered(number, answer);
             }
-            DebugState::Paused | DebugState::Starting => {}
+            DebugState::Paused => {}
         }
         let goes_on = command.goes_on();
         if goes_on {

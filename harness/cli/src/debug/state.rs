@@ -75,6 +75,8 @@ pub(super) struct State {
     pub(super) breakpoints: Breakpoints,
     /// An answer that arrived, and its command.
     answer: Option<(u64, Answer)>,
+    /// The command that goes on as soon as the worker stands for the first time, and its number.
+    queued: Option<(u64, Command)>,
     /// Why the worker ends, if somebody asked it to, or if it said so.
     pub(super) ending: Option<EndKind>,
     pub(super) ended: Option<Ended>,
@@ -102,6 +104,7 @@ impl State {
             last_stop: None,
             breakpoints: Breakpoints::default(),
             answer: None,
+            queued: None,
             ending: None,
             ended: None,
             trace,
@@ -124,7 +127,7 @@ impl State {
         self.set_phase(DebugState::Starting);
         (self.worker, self.stream, self.group) = (None, None, Some(group));
         (self.taps, self.failed, self.last_tap, self.last_place, self.last_stop) = (0, 0, None, None, None);
-        (self.answer, self.ending, self.ended) = (None, None, None);
+        (self.answer, self.queued, self.ending, self.ended) = (None, None, None, None);
         self.breakpoints.reset();
         self.write(TraceEvent::Run { run: self.run, spec: self.spec.clone() });
     }
@@ -162,9 +165,42 @@ impl State {
                 }
                 self.trace_answer(number, &answer);
                 self.answer = Some((number, *answer));
+                // Nobody sees the port stand before a command that came earlier.
+                if self.phase == DebugState::Paused
+                    && let Some((number, command)) = self.queued.take()
+                {
+                    self.go_on();
+                    self.send(&ToWorker::Perform { number, command });
+                }
             }
             FromWorker::Bye { how } => {
                 self.ending.get_or_insert(how);
+            }
+        }
+    }
+
+    /// Performs a command about breakpoints at once, if the worker is not connected yet: it then starts with them.
+    pub(super) fn edit_before_start(&mut self, command: &Command) -> Option<Answer> {
+        use Command::{Break, Breaks, Clear, Remove};
+        let edits = matches!(command, Break { .. } | Breaks | Clear | Remove { .. });
+        let early = self.phase == DebugState::Starting && self.stream.is_none();
+        (edits && early).then(|| self.without_worker(command))
+    }
+
+    /// Remembers a command that came before the worker stands. Returns why it cannot be performed, if that is so.
+    pub(super) fn queue(&mut self, number: u64, command: &Command) -> Option<Answer> {
+        match &self.queued {
+            _ if !command.goes_on() => Some(Answer::error_with(
+                "the worker is still starting, so nothing was done",
+                "wait for its first stop; `status` reports it",
+            )),
+            Some((_, earlier)) => Some(Answer::error_with(
+                format!("`{earlier}` is performed as soon as the worker stands, so nothing was done"),
+                "wait for its next stop; `status` reports it",
+            )),
+            None => {
+                self.queued = Some((number, command.clone()));
+                None
             }
         }
     }
