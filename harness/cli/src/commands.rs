@@ -11,8 +11,8 @@ use super::error::print_error;
 use super::manifest::ManifestError;
 use super::{
     CliError, Project, accept, bisect, check_macos, clean, debug, diagnose, diff, doctor, fault_bench,
-    fixtures, init, lint, list, mutate, new_spec, parity, refused, regenerate, report, script, setup, shapes,
-    show, status, test, tutorial, weights,
+    fixtures, init, lint, list, mutate, new_spec, parity, refused, regenerate, report, script, serve, setup,
+    shapes, show, skill, status, test, tutorial, weights,
 };
 use mlx_parity_core::settings;
 use mlx_parity_core::text::printable::set_colours;
@@ -95,6 +95,10 @@ enum Command {
     Fixtures(fixtures::Arguments),
     /// Show how far the runs have come that go on now
     Status(status::Arguments),
+    /// Serve specs, runs and debug sessions to coding agents, over MCP
+    Mcp(serve::McpArguments),
+    /// Print or write a short text that teaches a coding agent how to work with mlx-parity
+    Skill(skill::Arguments),
     /// Remove old runs, and what stopped commands left behind
     Clean(clean::Arguments),
     #[command(hide = true)]
@@ -198,6 +202,8 @@ fn dispatch(
         Command::Weights(arguments) => weights::run(project, &arguments),
         Command::Fixtures(arguments) => fixtures::run(project, &arguments),
         Command::Status(arguments) => status::run(project, &arguments),
+        Command::Mcp(arguments) => serve::mcp(project, &arguments),
+        Command::Skill(arguments) => skill::run(project, &arguments),
         Command::Clean(arguments) => clean::run(project, &arguments),
         Command::Tutorial(_) | Command::GenerateBindings(_) | Command::RunScript(_) => Ok(ExitCode::SUCCESS),
     }

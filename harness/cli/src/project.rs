@@ -4,12 +4,14 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::error::CommandError;
 use super::manifest::{FaultBenchTable, ManifestError, ParityTable, settings, workspace_manifest};
 use mlx_parity_core::root::{ProcessPlace, RootError};
 use mlx_parity_core::settings;
+use mlx_parity_core::text::program::program;
 
 /// The roots of a repository, and the commands that work on them.
 ///
@@ -45,6 +47,23 @@ impl CommandError for ProjectError {
             Self::Manifest(error) => error.next(),
         }
     }
+}
+
+/// A project in words, for another process of ours: the root is absolute, the other paths start there.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Description {
+    /// The version of mlx-parity that wrote this.
+    pub(crate) version: String,
+    /// The words that start a command: `cargo parity` or `cargo xtask`.
+    pub(crate) program: String,
+    root: PathBuf,
+    specs: PathBuf,
+    fixtures: PathBuf,
+    suite: String,
+    exporter: Option<PathBuf>,
+    references: Option<PathBuf>,
+    setup: bool,
 }
 
 /// Where the faults of a project are.
@@ -189,6 +208,35 @@ impl Project {
         self.refused.take().map_or(Ok(()), Err)
     }
 
+    /// Describes the project for another process of ours.
+    pub(crate) fn description(&self) -> Description {
+        Description {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            program: program().to_owned(),
+            root: self.root.clone(),
+            specs: self.specs.clone(),
+            fixtures: self.fixtures.clone(),
+            suite: self.suite.clone(),
+            exporter: self.exporter.clone(),
+            references: self.references.clone(),
+            setup: self.sets_up,
+        }
+    }
+
+    /// Returns the project that another process of ours described.
+    pub(crate) fn of_description(description: Description) -> Self {
+        let Description { root, specs, fixtures, suite, exporter, references, setup, .. } = description;
+        Self {
+            specs,
+            fixtures,
+            suite,
+            exporter,
+            references,
+            sets_up: setup,
+            ..Self::at(root, ParityTable::default())
+        }
+    }
+
     /// Returns the same project, for a thread or a session of its own.
     pub(crate) fn duplicate(&self) -> Self {
         Self {
@@ -204,7 +252,8 @@ impl Project {
         }
     }
 
-    pub(crate) fn root(&self) -> &Path {
+    /// Returns the folder of the project.
+    pub fn root(&self) -> &Path {
         &self.root
     }
 

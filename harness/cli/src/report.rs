@@ -64,7 +64,7 @@ pub(crate) struct Arguments {
 
 /// The order of specs and checkpoints in a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Order {
+pub(crate) enum Order {
     Run,
     Backwards,
 }
@@ -186,7 +186,8 @@ fn page_file(arguments: &Arguments, run: &FoundRun) -> Option<PathBuf> {
     }
 }
 
-fn read(run: &FoundRun, order: Order) -> Result<RunResults, CliError> {
+/// Reads the results of a run that has some.
+pub(crate) fn read(run: &FoundRun, order: Order) -> Result<RunResults, CliError> {
     let mut results = RunResults::read(run.folder(), ExpectedSpecs::Everything).map_err(ParityError::from)?;
     if results.target.is_empty() {
         return Err(RunsError::NoSuites { run: run.named().to_owned() }.into());

@@ -5,16 +5,17 @@ use std::time::Duration;
 
 use super::error::DebugError;
 use super::options::Options;
-use super::prompt::{Front, serve};
+use super::prompt::{Front, serve as serve_prompt};
 use super::session::Session;
 use crate::error::print_error;
-use crate::{CliError, Project};
+use crate::{CliError, Project, serve};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     cargo xtask debug gated_mlp/block             a prompt; `help` lists its commands\n  \
     printf 'break failed\\ncontinue\\nlocation\\n' | cargo xtask debug gated_mlp/block\n  \
-    cargo xtask debug gated_mlp/block --json      answers as JSON, one object per line\n\n\
+    cargo xtask debug gated_mlp/block --json      answers as JSON, one object per line\n  \
+    cargo xtask debug --serve 127.0.0.1:8000      a REST server, by the program `mlx-parity-serve`\n\n\
     The port stands before its start. While it stands, its timeout does not count. Ctrl-C pauses a\n\
     running port at its next tap, and a second Ctrl-C ends it. Every command and answer is in\n\
     target/parity/debug/*/trace.jsonl, and `cargo xtask report` prints it. A session judges nothing.\n\n\
@@ -22,7 +23,11 @@ use crate::{CliError, Project};
     and with 2 for bad usage: an unknown spec, or a line of a script that is no command.")]
 pub(crate) struct Arguments {
     /// Spec, as `model/component`
-    spec: String,
+    #[arg(required_unless_present = "serve")]
+    spec: Option<String>,
+    /// Serve debug sessions over REST at this address of this machine instead; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with_all = ["json", "release", "idle_limit"])]
+    serve: Option<String>,
     /// Print answers as JSON, one object per line
     #[arg(long)]
     json: bool,
@@ -36,10 +41,13 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, CliError> {
+    if let Some(address) = &arguments.serve {
+        return serve::rest(project, address, arguments.spec.as_deref());
+    }
     let options = Options {
         release: arguments.release,
         idle: Duration::from_secs(arguments.idle_limit),
-        ..Options::new(&arguments.spec)
+        ..Options::new(arguments.spec.as_deref().unwrap_or_default())
     };
     let session = match Session::start(project, options) {
         Ok(session) => session,
@@ -49,5 +57,5 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
         }
         Err(error) => return Err(error.into()),
     };
-    Ok(serve(session, Front { json: arguments.json, root: project.root().to_owned() }))
+    Ok(serve_prompt(session, Front { json: arguments.json, root: project.root().to_owned() }))
 }

@@ -9,6 +9,8 @@ use crate::error::CommandError;
 use mlx_parity_core::debug::TraceError;
 use mlx_parity_core::run_folder::FolderError;
 use mlx_parity_core::runs::DebugSessionError;
+use mlx_parity_core::text::error_chain;
+use mlx_parity_core::text::program::{program, with_program};
 
 /// Why a session cannot start.
 #[derive(Debug, Error)]
@@ -45,10 +47,21 @@ pub struct Problem {
     next: Option<String>,
 }
 
+impl Problem {
+    /// The problem that the error of a command states.
+    pub(crate) fn of(error: &CliError) -> Self {
+        Self { text: error_chain(error.error()), next: error.next() }
+    }
+
+    /// What to do about it, if that is known.
+    pub fn next(&self) -> Option<String> {
+        self.next.as_deref().map(|next| with_program(next, program()))
+    }
+}
+
 impl<E: CommandError> From<E> for Problem {
     fn from(error: E) -> Self {
-        let error = CliError::from(error);
-        Self { text: mlx_parity_core::text::error_chain(error.error()), next: error.next() }
+        Self::of(&CliError::from(error))
     }
 }
 
@@ -56,7 +69,7 @@ impl DebugError {
     /// What to do about it, if that is known.
     pub fn next(&self) -> Option<String> {
         match self {
-            Self::Spec(problem) | Self::Setup(problem) => problem.next.clone(),
+            Self::Spec(problem) | Self::Setup(problem) => problem.next(),
             Self::Session(DebugSessionError::Held(Some(holder))) => {
                 Some(format!("end it with `terminate`, or with `kill {}`", holder.process))
             }

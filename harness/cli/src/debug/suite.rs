@@ -1,14 +1,11 @@
 //! The suite of a session as a process of Cargo, and the socket to which its worker connects.
 
-use std::collections::VecDeque;
 use std::fs::{self, Permissions};
-use std::io::{self, BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, Stdio};
-use std::thread::JoinHandle;
+use std::process::{Child, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
@@ -17,6 +14,7 @@ use super::error::DebugError;
 use super::options::Options;
 use crate::Project;
 use crate::parity::suite_cargo;
+use crate::process_output::LastLines;
 use mlx_parity_core::runs::{Asked, Out};
 use mlx_parity_core::settings::names::DEBUG;
 
@@ -24,8 +22,6 @@ use mlx_parity_core::settings::names::DEBUG;
 pub(super) const PROBLEM: &str = mlx_parity_core::debug::PROBLEM;
 /// The longest path of a socket, in bytes: 104 on macOS, 108 on Linux, with the zero at its end.
 const LONGEST: usize = 100;
-/// Lines of Cargo's output that are kept.
-const KEPT_LINES: usize = 60;
 
 /// What is needed to start the suite again and again.
 pub(super) struct SuiteStart {
@@ -70,7 +66,7 @@ impl SuiteStart {
             command.stderr(Stdio::piped());
         }
         let mut child = command.spawn().map_err(DebugError::Cargo)?;
-        let reader = child.stderr.take().map(|stderr| std::thread::spawn(move || last_lines(stderr)));
+        let reader = child.stderr.take().map(LastLines::of);
         Ok(SuiteProcess { child, reader, _asked: asked })
     }
 }
@@ -95,7 +91,7 @@ impl Door {
 /// Cargo with the suite.
 pub(super) struct SuiteProcess {
     child: Child,
-    reader: Option<JoinHandle<Vec<String>>>,
+    reader: Option<LastLines>,
     _asked: Asked,
 }
 
@@ -114,17 +110,6 @@ impl SuiteProcess {
             let _ = kill_process_group(self.group(), Signal::KILL);
             let _ = self.child.wait();
         }
-        self.reader.take().and_then(|reader| reader.join().ok()).unwrap_or_default()
+        self.reader.take().map(LastLines::finish).unwrap_or_default()
     }
-}
-
-fn last_lines(stderr: ChildStderr) -> Vec<String> {
-    let mut kept = VecDeque::new();
-    for line in BufReader::new(stderr).split(b'\n').map_while(io::Result::ok) {
-        kept.push_back(String::from_utf8_lossy(&line).into_owned());
-        if kept.len() > KEPT_LINES {
-            kept.pop_front();
-        }
-    }
-    kept.into()
 }

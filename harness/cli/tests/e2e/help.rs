@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::command::{BINARY, check};
 
-const COMMANDS: [&str; 25] = [
+const COMMANDS: [&str; 27] = [
     "tutorial",
     "init",
     "setup",
@@ -29,6 +29,8 @@ const COMMANDS: [&str; 25] = [
     "weights",
     "fixtures",
     "status",
+    "mcp",
+    "skill",
     "clean",
 ];
 

@@ -24,10 +24,12 @@ mod project;
 mod recorded_run;
 mod references;
 mod regenerate;
+mod serve;
 #[cfg(target_os = "linux")]
 mod setup;
 mod shell_project;
 mod show;
+mod skill;
 mod spec_from_reference;
 mod tutorial;
 mod weights;
