@@ -79,7 +79,7 @@ pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D:
 }
 
 /// The same for `#[serde(with = "number::option")]` on an `Option<f64>`.
-pub(crate) mod option {
+pub mod option {
     use super::*;
 
     /// As [`serialize`](super::serialize), with `null` for `None`.
@@ -87,7 +87,7 @@ pub(crate) mod option {
     /// # Errors
     ///
     /// Only those of the serializer.
-    pub(crate) fn serialize<S: Serializer>(x: &Option<f64>, serializer: S) -> Result<S::Ok, S::Error> {
+    pub fn serialize<S: Serializer>(x: &Option<f64>, serializer: S) -> Result<S::Ok, S::Error> {
         x.map(Float).serialize(serializer)
     }
 
@@ -96,7 +96,7 @@ pub(crate) mod option {
     /// # Errors
     ///
     /// As [`deserialize`](super::deserialize).
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
         Option::<Float>::deserialize(deserializer).map(|x| x.map(|x| x.0))
     }
 }

@@ -1,0 +1,71 @@
+//! The command line of `mlx-parity-serve`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use mlx_parity_cli::serve::served_project;
+use mlx_parity_core::text::error_chain;
+use mlx_parity_core::text::printable::{indented, paint};
+
+use crate::{mcp, rest};
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "mlx-parity-serve",
+    version,
+    about = "Serves debug sessions over REST, and specs, runs and debug sessions over MCP",
+    after_help = "`cargo parity debug --serve 127.0.0.1:8000` and `cargo parity mcp` start this program."
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+    /// Cargo.toml of the project [default: the nearest one, from the current folder upwards]
+    #[arg(long, global = true, value_name = "PATH")]
+    manifest_path: Option<PathBuf>,
+    /// The project, as the command describes it that starts this program
+    #[arg(long, global = true, hide = true, conflicts_with = "manifest_path")]
+    project: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve debug sessions over HTTP, on this machine only
+    Rest {
+        /// Address and port; port 0 takes a free one
+        #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8000")]
+        listen: String,
+        /// Start a session of this spec at once
+        #[arg(long, value_name = "SPEC")]
+        start: Option<String>,
+    },
+    /// Serve specs, runs and debug sessions over MCP, on standard input and output
+    Mcp,
+}
+
+/// Runs the program and returns its exit code.
+pub fn main() -> ExitCode {
+    let Arguments { command, manifest_path, project } = Arguments::parse();
+    let project = match served_project(project.as_deref(), manifest_path.as_deref()) {
+        Ok(project) => project,
+        Err(problem) => return refuse(&problem.to_string(), problem.next().as_deref()),
+    };
+    match command {
+        Command::Rest { listen, start } => match rest::run(project, &listen, start.as_deref()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => refuse(&error_chain(&error), error.next().as_deref()),
+        },
+        Command::Mcp => match mcp::run(project) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => refuse(&error_chain(&error), None),
+        },
+    }
+}
+
+fn refuse(message: &str, next: Option<&str>) -> ExitCode {
+    eprintln!("{}: {}", paint(true, "1;31", "error"), indented(message, 7));
+    if let Some(next) = next {
+        eprintln!("{}: {}", paint(true, "1", "to do"), indented(next, 7));
+    }
+    ExitCode::FAILURE
+}
