@@ -120,7 +120,7 @@ fn build(root: &Path) -> Result<PathBuf, ServeError> {
     let output = command.output().map_err(|source| ServeError::Cargo { source })?;
     let text = String::from_utf8_lossy(&output.stdout);
     let messages = text.lines().filter_map(|line| serde_json::from_str::<Message>(line).ok());
-    let built = messages.filter_map(|message| message.executable).last();
+    let built = messages.filter_map(|message| message.executable).next_back();
     built.filter(|_| output.status.success()).ok_or(ServeError::Build)
 }
 

@@ -271,6 +271,7 @@ pub(super) fn first_divergence(tooling: &Tooling, given: OfRun) -> Result<Reply,
     let problems: Vec<&String> =
         results.discovery.iter().flatten().chain(&results.others).take(RED).collect();
     problems.iter().for_each(|problem| text += &format!("{problem}\n"));
+    results.broken.iter().take(RED).for_each(|error| text += &format!("{}\n", error.text));
     let wrong: Vec<Value> = results
         .specs
         .iter()
@@ -282,12 +283,16 @@ pub(super) fn first_divergence(tooling: &Tooling, given: OfRun) -> Result<Reply,
         .take(RED)
         .map(account::spec)
         .collect();
+    if wrong.is_empty() && problems.is_empty() && results.broken.is_empty() {
+        text += "nothing is red\n";
+    }
     let left_out = red.len().saturating_sub(RED);
     if left_out > 0 {
         let _ = writeln!(text, "and {}; name one with `spec`", counted(left_out, "more red spec"));
     }
     let data = json!({
         "run": run.name, "summary": account::summary(&results), "red": wrong, "left_out": left_out, "problems": problems,
+        "broken": results.broken.iter().take(RED).map(|error| &error.text).collect::<Vec<_>>(),
     });
     Ok(Reply::new(text, data).with_rest("name one spec").with_links(vec![resources::report(&run.name)]))
 }

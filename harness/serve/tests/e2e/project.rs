@@ -107,7 +107,8 @@ fn bad_ports() -> &'static Path {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let text = String::from_utf8(output.stdout).unwrap();
         let messages = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-        let built = messages.filter_map(|message| message["executable"].as_str().map(PathBuf::from)).last();
+        let built =
+            messages.filter_map(|message| message["executable"].as_str().map(PathBuf::from)).next_back();
         built.expect("Cargo names the program that it built")
     })
 }
