@@ -41,6 +41,9 @@ pub(crate) fn sample(command: &str) -> Vec<String> {
 /// after the other.
 #[track_caller]
 pub(crate) fn check_sample(command: &str, printed: &str) {
+    // The pages show what people type in their own projects.
+    let printed =
+        printed.replace("cargo xtask parity", "cargo parity run").replace("cargo xtask", "cargo parity");
     let printed: Vec<&str> = printed.lines().map(str::trim_end).collect();
     let (mut next, mut gap) = (0, true);
     for line in sample(command).iter().filter(|line| !line.is_empty()) {
@@ -140,7 +143,7 @@ fn the_red_test_is_printed() {
 fn the_folded_ladder_and_what_was_peeked_at_are_printed() {
     let project = Project::with_port("wrong_eps");
     let text = ran(project.xtask(&["parity", "gated_mlp"]).output().unwrap());
-    check_sample("cargo xtask parity gated_mlp", &text);
+    check_sample("cargo parity run gated_mlp", &text);
     let text = ran(project.command(&[]).env("PARITY_PEEK", "g*,out").output().unwrap());
     check_sample("PARITY_PEEK='g*,out' cargo test --test parity", &text);
 }
@@ -150,7 +153,7 @@ fn the_loose_gate_is_printed() {
     let project = Project::with_port("right");
     loosen(&project, "rtol: 1e-3, atol: 1e-3");
     project.run(&[]).is_green();
-    check_sample("cargo xtask lint", &ran(project.xtask(&["lint"]).output().unwrap()));
+    check_sample("cargo parity lint", &ran(project.xtask(&["lint"]).output().unwrap()));
 }
 
 #[test]
@@ -158,14 +161,14 @@ fn the_mutations_are_printed() {
     let project = Project::with_port("right");
     loosen(&project, "rtol: 0.02, atol: 1e-3");
     let text = ran(project.xtask(&["mutate", "gated_mlp/block"]).output().unwrap());
-    check_sample("cargo xtask mutate gated_mlp/block", &text);
+    check_sample("cargo parity mutate gated_mlp/block", &text);
 }
 
 #[test]
 fn the_first_faulty_stage_is_printed() {
     let project = Project::with_port("wrong_eps");
     let text = ran(project.xtask(&["bisect", "gated_mlp/block"]).output().unwrap());
-    check_sample("cargo xtask bisect gated_mlp/block", &text);
+    check_sample("cargo parity bisect gated_mlp/block", &text);
 }
 
 #[test]
@@ -176,7 +179,7 @@ fn the_difference_of_two_files_is_printed() {
     let command = "diff fixtures/gated_mlp/block port.safetensors --rename norm=rms_norm --noise fixtures/gated_mlp/block";
     let arguments: Vec<&str> = command.split(' ').collect();
     let text = ran(project.xtask(&arguments).current_dir(project.path("")).output().unwrap());
-    check_sample(&format!("cargo xtask {command}"), &text);
+    check_sample(&format!("cargo parity {command}"), &text);
 }
 
 /// A safetensors file with `norm` under another name, `gated` 0.1 % too large, and `out` too large by 1e-4.

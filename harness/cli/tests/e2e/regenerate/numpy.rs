@@ -57,7 +57,7 @@ impl Project {
 /// The guide's sample of `regenerate-fixtures`, line by line, with `#` for each number.
 fn sample() -> Vec<String> {
     let page = fs::read_to_string(repository().join("docs/src/fixtures.md")).unwrap();
-    let command = "  cargo xtask regenerate-fixtures gated_mlp/block\n  ```\n  ```text\n";
+    let command = "  cargo parity regenerate-fixtures gated_mlp/block\n  ```\n  ```text\n";
     let (_, block) = page.split_once(command).unwrap();
     without_numbers(block.split_once("  ```").unwrap().0)
 }
