@@ -239,17 +239,7 @@ impl Project {
 
     /// Returns the same project, for a thread or a session of its own.
     pub(crate) fn duplicate(&self) -> Self {
-        Self {
-            root: self.root.clone(),
-            specs: self.specs.clone(),
-            fixtures: self.fixtures.clone(),
-            suite: self.suite.clone(),
-            exporter: self.exporter.clone(),
-            references: self.references.clone(),
-            sets_up: self.sets_up,
-            bench: self.bench.clone(),
-            refused: None,
-        }
+        Self { bench: self.bench.clone(), ..Self::of_description(self.description()) }
     }
 
     /// Returns the folder of the project.

@@ -16,7 +16,7 @@ pub(super) fn summary(results: &RunResults) -> Value {
     let summary = results.summary();
     json!({
         "passed": summary.passed, "failed": summary.failed, "ignored": summary.ignored, "pending": summary.pending,
-        "not_gated": summary.not_gated, "new": summary.new, "not_selected": summary.not_selected,
+        "not_gated": summary.not_gated, "approved": summary.approved, "new": summary.new, "not_selected": summary.not_selected,
         "specs": summary.specs, "not_run": summary.not_run, "interrupted": !results.unended.is_empty(),
     })
 }
@@ -82,13 +82,14 @@ fn of_culprit(account: &Account, culprit: &Culprit) -> Value {
         Closer::Undeclared(names) => json!({"undeclared_taps": names}),
         Closer::Taps => json!({"needed": "more taps"}),
     };
+    let also: Vec<&str> = culprit.also.iter().map(|also| also.name.as_str()).collect();
     let local = account.on_golden_inputs();
     let record = local.trial(&culprit.name).and_then(|trial| trial.record.as_ref());
     json!({
         "known": true, "checkpoint": culprit.name, "class": culprit.class, "after": culprit.after,
         "place": record.and_then(|record| record.location.as_ref()),
         "causes": culprit.causes, "facts": culprit.facts, "closer": closer,
-        "also_wrong_on_golden_inputs": names(&culprit.also),
+        "also_wrong_on_golden_inputs": names(&also),
     })
 }
 
@@ -175,6 +176,7 @@ fn class(outcome: &TrialOutcome) -> Option<String> {
 fn status(outcome: &TrialOutcome) -> &'static str {
     match outcome {
         TrialOutcome::Passed => "pass",
+        TrialOutcome::Approved(_) => "approved",
         TrialOutcome::NotGated(_) => "ungated",
         TrialOutcome::New(_) => "new",
         TrialOutcome::Failed { .. } => "fail",
