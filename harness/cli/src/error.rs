@@ -2,6 +2,8 @@
 
 use std::error::Error;
 
+use thiserror::Error as ThisError;
+
 use mlx_parity_core::text::error_chain;
 use mlx_parity_core::text::printable::{indented, paint};
 use mlx_parity_core::text::program::{program, with_program};
@@ -31,6 +33,32 @@ impl CliError {
 impl<E: CommandError> From<E> for CliError {
     fn from(error: E) -> Self {
         Self(Box::new(error))
+    }
+}
+
+/// The error of a command in words, for programs that use this library.
+#[derive(Debug, ThisError)]
+#[error("{text}")]
+pub struct Problem {
+    text: String,
+    next: Option<String>,
+}
+
+impl Problem {
+    /// The problem that the error of a command states.
+    pub(crate) fn of(error: &CliError) -> Self {
+        Self { text: error_chain(error.error()), next: error.next() }
+    }
+
+    /// What to do about it, if that is known.
+    pub fn next(&self) -> Option<String> {
+        self.next.as_deref().map(|next| with_program(next, program()))
+    }
+}
+
+impl<E: CommandError> From<E> for Problem {
+    fn from(error: E) -> Self {
+        Self::of(&CliError::from(error))
     }
 }
 

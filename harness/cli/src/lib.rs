@@ -93,6 +93,7 @@ mod workspace;
 mod zipped_run;
 
 pub use commands::cargo_parity;
+pub use error::Problem;
 pub use project::Project;
 
 use error::CliError;

@@ -17,8 +17,7 @@ use super::manifest::ManifestError;
 use super::project::{Description, Project};
 use super::workspace::packages;
 use super::{CliError, refused};
-use crate::debug::Problem;
-use crate::error::CommandError;
+use crate::error::{CommandError, Problem};
 use mlx_parity_core::text::program::{PARITY, XTASK, set_program};
 
 /// The name of the program and of its package.

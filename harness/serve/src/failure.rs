@@ -1,6 +1,7 @@
 //! Why a server could not do what it was asked.
 
-use mlx_parity_cli::debug::{DebugError, Problem};
+use mlx_parity_cli::Problem;
+use mlx_parity_cli::debug::DebugError;
 use mlx_parity_core::text::error_chain;
 use serde_json::{Value, json};
 

@@ -110,7 +110,7 @@ fn a_spec_or_a_command_that_does_not_exist_is_bad_usage() {
 #[test]
 fn the_guide_shows_what_a_session_prints() {
     let command =
-        r"printf 'break failed\ncontinue\ndiagnose\ninject\nnext\n' | cargo xtask debug gated_mlp/block";
+        r"printf 'break failed\ncontinue\ndiagnose\ninject\nnext\n' | cargo parity debug gated_mlp/block";
     let lines = command.split('\'').nth(1).unwrap().replace("\\n", "\n");
     let ran = script(&Project::with_port("scaled"), &lines, &[]);
     ran.is_green();

@@ -4,13 +4,10 @@ use std::io;
 
 use thiserror::Error;
 
-use crate::CliError;
-use crate::error::CommandError;
+use crate::error::{CommandError, Problem};
 use mlx_parity_core::debug::TraceError;
 use mlx_parity_core::run_folder::FolderError;
 use mlx_parity_core::runs::DebugSessionError;
-use mlx_parity_core::text::error_chain;
-use mlx_parity_core::text::program::{program, with_program};
 
 /// Why a session cannot start.
 #[derive(Debug, Error)]
@@ -37,32 +34,6 @@ pub enum DebugError {
     /// Cargo cannot be started.
     #[error("cannot start Cargo")]
     Cargo(#[source] io::Error),
-}
-
-/// A problem of another command, in words.
-#[derive(Debug, Error)]
-#[error("{text}")]
-pub struct Problem {
-    text: String,
-    next: Option<String>,
-}
-
-impl Problem {
-    /// The problem that the error of a command states.
-    pub(crate) fn of(error: &CliError) -> Self {
-        Self { text: error_chain(error.error()), next: error.next() }
-    }
-
-    /// What to do about it, if that is known.
-    pub fn next(&self) -> Option<String> {
-        self.next.as_deref().map(|next| with_program(next, program()))
-    }
-}
-
-impl<E: CommandError> From<E> for Problem {
-    fn from(error: E) -> Self {
-        Self::of(&CliError::from(error))
-    }
 }
 
 impl DebugError {

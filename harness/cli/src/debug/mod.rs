@@ -32,7 +32,7 @@ mod state;
 mod suite;
 
 pub(crate) use arguments::{Arguments, run};
-pub use error::{DebugError, Problem};
+pub use error::DebugError;
 pub use mlx_parity_core::debug::{
     Breakpoint, DebugAnswer as Answer, DebugCommand as Command, DebugState as State, DebugStatus as Status,
     Diagnosed, EndKind, Ended, GoesOn, On, ParseError, ShownTensor, Stop, StopReason, TappedTensor, Trace,

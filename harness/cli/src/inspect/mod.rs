@@ -18,7 +18,7 @@ use super::Project;
 use super::find_run::{FoundRun, find, find_earlier};
 use super::report::{Order, read};
 use crate::CliError;
-use crate::debug::Problem;
+use crate::error::Problem;
 use mlx_parity_core::results::RunResults;
 use mlx_parity_core::runs::{KnownRun, Out};
 use mlx_parity_core::spec::Specs;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::Project;
-use crate::debug::Problem;
+use crate::error::Problem;
 use crate::parity::{ParityError, suite_cargo};
 use crate::process_output::LastLines;
 use crate::setup;
