@@ -1,4 +1,4 @@
-//! Finds and starts `mlx-parity-serve`, the program with the servers, and tells it which project to serve.
+//! Finds `mlx-parity-serve`, the program with the servers, and starts it for a project.
 //!
 //! The servers are a program of their own, so that the commands, which a repository builds for its `cargo xtask`, need neither
 //! a web server nor an MCP library.

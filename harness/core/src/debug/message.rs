@@ -9,7 +9,7 @@ use super::breakpoint::Breakpoints;
 use super::command::DebugCommand;
 use crate::record::Location;
 
-/// The file in the folder of a session that tells the suite what to do. A folder with this file is never a judged run.
+/// The name of the file with the suite's instructions, in the folder of a session. A folder with this file is never a judged run.
 pub const DEBUG_TASK: &str = "debug.json";
 /// The file in the folder of the spec that exists while the worker stands, so that its timeout does not count.
 pub const PAUSED: &str = "paused";
