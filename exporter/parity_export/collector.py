@@ -18,6 +18,7 @@ from .points import Hooks
 from .provenance import Sources
 from .settings import Settings
 from .tracing import Tracing
+from .training import Training
 from .values import Value, framework_of, hand_back, host
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ class Golden:
     floor: Floor | None = None
     no_floor: str | None = None
     spread: Floor | None = None
+    # How a step of an optimiser made it.
+    step: dict[str, Any] | None = None
 
 
 class Collector:
@@ -75,6 +78,9 @@ class Collector:
         self.distrusted: str | None = None
         self.tracing = Tracing(Places(self.sources)) if traces else None
         self.session: Session | None = None
+        self.training = Training()
+        # Names that the reference saved in this run, recorded or not.
+        self.met: set[str] = set()
         self._first = first
         self._decided: dict[tuple[str, int], str | None] = first._decided if first else {}
         self._attempts: dict[str, int] = {}

@@ -119,7 +119,8 @@ def _report(recorder: Recorder, passes: list[str]) -> dict[str, Any]:
     if recorder.left_out:
         first = next(iter(recorder.left_out))
         notes.append(
-            f"left out {_count(len(recorder.left_out), 'golden')} that the spec does not declare, first `{first}`"
+            f"left out {_count(len(recorder.left_out), 'golden')} that the spec does not declare, first `{first}`; "
+            "`new-spec --missing` lists them"
         )
     missing = sorted({golden.no_floor for golden in goldens if golden.no_floor is not None})
     notes += [
@@ -269,4 +270,6 @@ def _measured(golden: Golden, sequence: int) -> dict[str, Any]:
         found["spread"] = golden.spread.json()
     if golden.place is not None:
         found["place"] = golden.place
+    if golden.step is not None:
+        found["step"] = golden.step
     return found

@@ -30,6 +30,7 @@ KINDS = {
     "not-repeatable": "look for threads, atomics or uninitialised memory in the reference",
     "no-truth": "fix the cause in the message; checkpoints without a floor cannot use `noise`",
     "truth-rounded": "find the cast to float32 that the float64 run does not promote",
+    "no-gradient": "freeze the parameter (`requires_grad_(False)`), or let the loss depend on it",
     "unneeded": "remove the call",
 }
 

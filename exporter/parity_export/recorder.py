@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Literal, TypeVar
 
 from . import pins as pinning
+from . import training
 from .collector import Collector, Kind, Stopped
 from .draws import states
 from .floor import Floor
@@ -162,7 +163,10 @@ class Recorder(Collector):
         if self.tracing is not None:
             back = {name: self.tracing.leaf("weight", prefix + name, tensor) for name, tensor in back.items()}
         side = side_of(state)
-        return back if side is None else side.load_into(state, back, self.is_float64)
+        if side is None:
+            return back
+        self.training.modules.append((state, prefix))
+        return side.load_into(state, back, self.is_float64)
 
     def save(
         self, name: str, tensor: T, *, stop: bool = False, floor: Floor | None = None, place: str | None = None
@@ -176,11 +180,33 @@ class Recorder(Collector):
         if self.seen is not None and self.kind == "native":
             self.seen.append((self.full(name), describe(tensor)))
         saved = self.capture(self.full(name), self.full(name), tensor, place, sweeping=False)
+        self.met.add(self.full(name))
         if saved is not None and floor is not None:
             saved.floor = floor
         if stop:
             raise Stopped(name)
         return tensor
+
+    def gradients(self, loss: Any, model: Any, name: str = "grad") -> Any:
+        """Differentiates the loss, saves `loss` and `grad.<parameter>` per trainable parameter, and returns gradients.
+
+        `loss` is a torch tensor, or a function without arguments that returns the loss, which MLX needs. Parameters
+        have the names of `rec.weights`, with the spec's `rename`. The gradients are those of torch by name, or the tree
+        that MLX returns. A loss that was saved before is not saved again.
+        """
+        return training.gradients(self, loss, model, name)
+
+    def save_each(self, name: str, tensors: Mapping[str, Any]) -> None:
+        """Saves `name.<key>` per tensor, such as clipped gradients, with the spec's `rename`, the last key first."""
+        training.save_each(self, name, tensors)
+
+    def step(self, optimizer: Any, gradients: Any = None) -> None:
+        """Applies a step of a torch or MLX optimiser. Saves its state and the parameters: `step.1.param.<parameter>`.
+
+        The state of a parameter is `step.1.state.<parameter>.<slot>`, with the optimiser's own word for the slot, such
+        as `exp_avg`. The next step is `step.2`. `gradients` are for MLX, if they differ from those of `gradients`.
+        """
+        training.step(self, optimizer, gradients)
 
     def stop_after(self, name: str) -> None:
         """Ends the reference after `save` or a hook records the golden of that name."""

@@ -38,6 +38,8 @@ class Expected:
 
     goldens: dict[str, str | None] = field(default_factory=dict)
     inputs: tuple[str, ...] = ()
+    # The spec's `weights.rename`, which also applies to the names of gradients and updated parameters.
+    rename: dict[str, str] = field(default_factory=dict)
     known: bool = False
 
 
@@ -118,7 +120,12 @@ def _expected(given: Mapping[str, str | None] | None) -> Expected:
         return Expected()
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        return Expected(goldens=dict(found["goldens"]), inputs=tuple(found.get("inputs", ())), known=True)
+        return Expected(
+            goldens=dict(found["goldens"]),
+            inputs=tuple(found.get("inputs", ())),
+            rename=dict(found.get("rename", {})),
+            known=True,
+        )
     except (OSError, ValueError, KeyError, TypeError) as error:
         wanted = '{"goldens": {"norm": "float32"}, "inputs": ["x"]}'
         raise ValueError(f"PARITY_EXPECT names `{path}`, expected JSON such as `{wanted}` there: {error}") from error

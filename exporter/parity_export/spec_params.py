@@ -12,6 +12,9 @@ from typing import Any
 
 SPECS = "parity-specs"
 
+# Key and value of an entry. Anchors, tags and the like begin no key.
+_ENTRY = re.compile(r"""\s*("[^"\\]*"|'[^']*'|[^\s:"'{\[&*!|>%@`?-][^:]*):(?:\s+(.*))?$""")
+
 
 def params_of_script(script: Path, spec: Path | None = None) -> tuple[Path, dict[str, Any]] | None:
     """Returns the spec that names the script, and its params; none if no spec does.
@@ -44,6 +47,10 @@ def _reference(path: Path) -> dict[str, Any]:
     lines = path.read_text(encoding="utf-8").splitlines()
     start = next((number for number, line in enumerate(lines) if re.match(r"reference:(\s|$)", line)), None)
     if start is None:
+        # The same key in another form. Without this check, the params would silently be the defaults.
+        other = next((line for line in lines if re.match(r"""\s*(\{|\?|["']?reference["']?\s*:)""", line)), None)
+        if other is not None:
+            raise _refused(path, f"`{other.strip()}`")
         return {}
     end = next(
         (number for number in range(start + 1, len(lines)) if re.match(r"[^\s#]", lines[number])),
@@ -54,36 +61,79 @@ def _reference(path: Path) -> dict[str, Any]:
         block = [line for line in block if line.strip()]
         _, value = _entry(block)
     except (ValueError, IndexError) as error:
-        raise ValueError(
-            f"the block `reference` of `{path}` cannot be read here ({error or 'it ends early'}); "
-            "run `cargo parity regenerate-fixtures --list` with the name of the spec instead"
-        ) from error
-    return value if isinstance(value, dict) else {}
+        raise _refused(path, "it ends early" if isinstance(error, IndexError) else str(error)) from error
+    if not isinstance(value, dict) or not isinstance(value.get("params") or {}, dict):
+        raise _refused(path, "`reference` or `params` is no mapping")
+    return value
+
+
+def _refused(path: Path, what: str) -> ValueError:
+    return ValueError(
+        f"the block `reference` of `{path}` cannot be read here ({what}); "
+        "run `cargo parity regenerate-fixtures --list` with the name of the spec instead"
+    )
 
 
 def _entry(lines: list[str]) -> tuple[str, Any]:
     """Returns key and value of an entry: the line with the key, and the lines below that belong to it."""
-    found = re.match(r"""\s*("[^"]*"|'[^']*'|[^\s:"'{\[][^:]*):(?:\s+(.*))?$""", lines[0])
+    found = _ENTRY.match(lines[0])
     if found is None:
         raise ValueError(f"`{lines[0].strip()}` is not `key: value`")
     key, rest = found[1].strip("\"'"), (found[2] or "").strip()
     if rest:
-        parser = _Flow(" ".join([rest, *(line.strip() for line in lines[1:])]))
-        return key, parser.whole()
+        return key, _value([rest, *lines[1:]])
     below = lines[1:]
     if not below:
         return key, None
-    if below[0].lstrip().startswith("- "):
-        return key, [_Flow(line.strip().removeprefix("- ")).whole() for line in below]
     depth = _indent(below[0])
-    starts = [number for number, line in enumerate(below) if _indent(line) == depth]
     if any(_indent(line) < depth for line in below):
         raise ValueError(f"`{below[0].strip()}` is indented more than a later line")
-    return key, dict(_entry(below[first:last]) for first, last in zip(starts, [*starts[1:], len(below)], strict=True))
+    if below[0].lstrip()[0] in "{[":
+        return key, _value(below)
+    if below[0].lstrip().startswith("- "):
+        return key, [_item(lines) for lines in _parts(below, depth)]
+    return key, _mapping(below, depth)
+
+
+def _mapping(lines: list[str], depth: int) -> dict[str, Any]:
+    return _unique([_entry(part) for part in _parts(lines, depth)])
+
+
+def _parts(lines: list[str], depth: int) -> list[list[str]]:
+    """Returns the lines of each entry or item: a line with this indent, and the deeper lines below."""
+    starts = [number for number, line in enumerate(lines) if _indent(line) == depth]
+    return [lines[first:last] for first, last in zip(starts, [*starts[1:], len(lines)], strict=True)]
+
+
+def _item(lines: list[str]) -> Any:
+    """Returns an item of a list: a value in one line, or a mapping."""
+    first = lines[0].lstrip()
+    inner = first.removeprefix("- ").lstrip()
+    if not first.startswith("- ") or inner.startswith("- "):
+        raise ValueError(f"`{first}` is not `- value`")
+    if _ENTRY.match(inner):
+        depth = len(lines[0]) - len(inner)
+        return _mapping([" " * depth + inner, *lines[1:]], depth)
+    return _value([inner, *lines[1:]])
+
+
+def _value(lines: list[str]) -> Any:
+    """Returns a value that may continue in further lines."""
+    return _Flow(" ".join(line.strip() for line in lines)).whole()
+
+
+def _unique(entries: list[tuple[Any, Any]]) -> dict[Any, Any]:
+    found = dict(entries)
+    if len(found) < len(entries):
+        raise ValueError("a key is given twice")
+    return found
 
 
 def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip(" "))
+    indent = len(line) - len(line.lstrip())
+    if line[:indent].strip(" "):
+        raise ValueError(f"`{line.strip()}` is not indented with spaces")
+    return indent
 
 
 def _uncommented(line: str) -> str:
@@ -120,7 +170,7 @@ class _Flow:
         self.skip()
         first = self.text[self.at]
         if first == "{":
-            return dict(self.items("}"))
+            return _unique(self.items("}"))
         if first == "[":
             return [value for value, _ in self.items("]")]
         if first in "\"'":
@@ -150,8 +200,9 @@ class _Flow:
             self.skip()
             value = None
             if close == "}":
-                if self.text[self.at] != ":":
-                    raise ValueError(f"`{self.text[start : self.at]}` has no value")
+                # YAML reads `{a:1}` as a key without a value.
+                if not re.match(r":\s", self.text[self.at :]):
+                    raise ValueError(f"`{self.text[start : self.at]}` is not followed by `: ` and a value")
                 key = str(key)
                 self.at += 1
                 value = self.value(",]}")
@@ -167,6 +218,12 @@ def _scalar(text: str) -> Any:
     words = {"true": True, "false": False, "null": None, "~": None, "": None}
     if text in words:
         return words[text]
+    # Words and numbers that YAML readers take differently: `True`, `.inf`, `0x1f`, `010`, `1_000`.
+    is_number_elsewhere = re.fullmatch(
+        r"[-+]?(\.inf|\.nan|0[xob][0-9a-f_]+|0[0-9]+|[0-9]+_[0-9_]*(\..*)?)", text, re.IGNORECASE
+    )
+    if is_number_elsewhere or text.lower() in words:
+        raise ValueError(f"`{text}`, which YAML readers take differently")
     if re.fullmatch(r"[-+]?[0-9]+", text):
         return int(text)
     if re.fullmatch(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", text):

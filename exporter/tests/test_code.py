@@ -106,6 +106,7 @@ print(version("parity-export"), report["counts"]["floors"], sorted({"torch", "ml
 """
 
 
+@pytest.mark.slow
 def test_the_wheel_works_in_a_fresh_environment_with_its_dependencies(wheel: Path, tmp_path: Path) -> None:
     home = tmp_path / "environment"
     venv.create(home, symlinks=os.name == "posix")

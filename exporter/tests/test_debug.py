@@ -117,6 +117,7 @@ def test_answers_as_json(script: Path, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["reference.py"], "a session writes nothing"
 
 
+@pytest.mark.slow
 def test_the_prints_of_the_reference_stay_apart_from_json(script: Path) -> None:
     done = session(script, "continue", "eval print('mine')", arguments=("--json",))
     assert "the reference speaks" in done.stderr
@@ -216,6 +217,7 @@ def test_a_tensor_is_saved_whole_and_never_over_a_file(script: Path, tmp_path: P
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a b.npy", "old.npy", "reference.py"]
 
 
+@pytest.mark.slow
 def test_the_trace_has_every_stop_and_command(script: Path, tmp_path: Path) -> None:
     arguments = ("--trace", "trace.jsonl")
     session(script, "break out", "continue", "show y", "note look here", "terminate", arguments=arguments)
@@ -265,6 +267,7 @@ def test_a_second_hit_is_a_stop_of_its_own(tmp_path: Path) -> None:
     assert found[3]["ok"]
 
 
+@pytest.mark.slow
 def test_committed_inputs_are_reused(script: Path, tmp_path: Path) -> None:
     made = [sys.executable, str(script), "set"]
     subprocess.run(made, check=True, env=environment(PARITY_LINT="report"), cwd=tmp_path, capture_output=True)

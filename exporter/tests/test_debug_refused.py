@@ -72,6 +72,7 @@ def test_a_wrong_command_at_a_stop(script: Path, line: str, error: str) -> None:
     assert stops(found) == ["step.0.norm", "step.0.up"]
 
 
+@pytest.mark.slow
 def test_a_closed_input_ends_the_session_and_a_long_line_is_refused(script: Path) -> None:
     command = f"{sys.executable} {script} --debug --json"
     closed = subprocess.run(
@@ -96,6 +97,7 @@ def test_a_script_ends_at_a_line_that_is_no_command(script: Path) -> None:
     assert found[-1]["text"] == "a line of the script is no command"
 
 
+@pytest.mark.slow
 def test_wrong_arguments(script: Path) -> None:
     for arguments, message in [
         (("--list",), "`--list` and `--debug` do not go together"),

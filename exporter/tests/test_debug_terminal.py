@@ -77,6 +77,7 @@ def terminal(script: Path) -> Iterator[Terminal]:
         os.close(end)
 
 
+@pytest.mark.slow
 def test_the_prompt_has_history_and_completion(tmp_path: Path) -> None:
     pytest.importorskip("readline", reason="this Python has no readline")
     with terminal(write_script(tmp_path)) as shown:
@@ -108,6 +109,7 @@ def test_the_end_of_the_input_ends_the_session(tmp_path: Path) -> None:
 INTERRUPT = b"\x03\n"
 
 
+@pytest.mark.slow
 def test_two_interrupts_at_the_prompt_end_the_session(tmp_path: Path) -> None:
     with terminal(write_script(tmp_path)) as shown:
         shown.until(PROMPT)

@@ -226,6 +226,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
 def test_killed_at_any_moment_the_set_is_whole(tmp_path: Path) -> None:
     script = tmp_path / "loop.py"

@@ -56,6 +56,13 @@ def test_the_llama_example_writes_a_sound_set_with_the_rotation(export: Any) -> 
     assert len(shapes) == 41, "a hook records more or less than the example says"
 
 
+def test_the_training_example_writes_a_sound_set(export: Any) -> None:
+    pytest.importorskip("torch", reason="needs torch: install the `torch` group of references/")
+    made = export(space_of(example("gradients.md", "torch"))["reference"], lint="refuse", script=__file__)
+    assert list(made.goldens)[:3] == ["loss", "grad.2.bias", "grad.2.weight"]
+    assert made.goldens["step.1.param.0.weight"]["step"]["gradient"] == "grad.0.weight"
+
+
 def test_the_hooks_of_the_rotation_are_the_same_on_both_pages() -> None:
     text = example("exporting.md", "LlamaConfig")
     assert all(line in text for line in example("what-to-tap.md", "apply_rotary_pos_emb").splitlines())

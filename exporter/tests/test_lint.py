@@ -149,7 +149,8 @@ def test_goldens_and_inputs_are_compared_with_the_spec(
     made = export(reference)
     assert made.found() == []
     assert list(made.goldens) == ["a"]
-    assert made.report["notes"][0] == "left out 1 golden that the spec does not declare, first `b`"
+    note = "left out 1 golden that the spec does not declare, first `b`; `new-spec --missing` lists them"
+    assert made.report["notes"][0] == note
     expect.write_text("[]")
     with pytest.raises(
         ValueError, match=r'PARITY_EXPECT names `.*expect\.json`, expected JSON such as `{"goldens": {"norm"'
@@ -181,7 +182,8 @@ def test_a_recorder_by_itself_sees_draws_from_global_generators(out: Path) -> No
 
 
 def test_every_kind_has_advice() -> None:
-    assert {kind for kind, _, _ in PLANTED} | {"dtype", "missing", "never-called", "unneeded"} == set(KINDS)
+    elsewhere = {"dtype", "missing", "never-called", "no-gradient", "unneeded"}
+    assert {kind for kind, _, _ in PLANTED} | elsewhere == set(KINDS)
 
 
 def test_goldens_that_the_spec_does_not_declare_are_left_out(export: Any) -> None:
@@ -199,7 +201,8 @@ def test_goldens_that_the_spec_does_not_declare_are_left_out(export: Any) -> Non
     made = export(reference, expect={"a": None, "b": None})
     assert made.found() == []
     assert list(made.goldens) == ["a", "b"]
-    assert made.report["notes"][0] == "left out 2 goldens that the spec does not declare, first `mask`"
+    note = "left out 2 goldens that the spec does not declare, first `mask`; `new-spec --missing` lists them"
+    assert made.report["notes"][0] == note
     everything = export(reference)
     assert list(everything.goldens) == ["mask", "twice", "twice@1", "a", "b"]
     assert everything.found() == [("same-bytes", "a")]

@@ -78,6 +78,7 @@ def test_a_listing_can_be_read_by_a_program(project: Path) -> None:
     assert not (project / "unused").exists()
 
 
+@pytest.mark.slow
 def test_wrong_arguments_of_a_listing(project: Path) -> None:
     assert "`--param dim` is not NAME=VALUE" in listed(project, "--param", "dim").stderr
     assert "the reference takes `dim`, which has no default" in listed(project).stderr
@@ -88,6 +89,9 @@ def test_wrong_arguments_of_a_listing(project: Path) -> None:
     assert "with different params; name one of them with `--spec`" in done.stderr
     chosen = listed(project, "--spec", "parity-specs/m/part.yaml")
     assert chosen.stdout.splitlines()[0] == "layers.0.out  float32 [3, 4]"
+
+
+PARAMS = "reference:\n  script: exporter/reference.py\n  params:\n"
 
 
 @pytest.mark.parametrize(
@@ -101,6 +105,11 @@ def test_wrong_arguments_of_a_listing(project: Path) -> None:
         ("reference:\n  script: 'exporter/reference.py'\n  params: {a: 1,   # first\n    b: -2}\n", {"a": 1, "b": -2}),
         ("reference:\n    script: exporter/reference.py\n    params:\n        names:\n          - a\n          - b c\n",
          {"names": ["a", "b c"]}),
+        (PARAMS + "    cases:\n      - a: 1\n        b: {c: 2}\n      - a: 3\n",
+         {"cases": [{"a": 1, "b": {"c": 2}}, {"a": 3}]}),
+        (PARAMS + "    {a: 1,\n     b: [2, 3]}\n", {"a": 1, "b": [2, 3]}),
+        (PARAMS + "    texts:\n      - a boat\n        at dawn\n      - [1,\n        2]\n",
+         {"texts": ["a boat at dawn", [1, 2]]}),
     ],
 )  # fmt: skip
 def test_the_forms_in_which_specs_write_params(project: Path, block: str, params: dict[str, Any]) -> None:
@@ -110,8 +119,69 @@ def test_the_forms_in_which_specs_write_params(project: Path, block: str, params
     assert found[1] == params
 
 
-@pytest.mark.parametrize("params", ["{a: &b 1}", "|\n    text", "{a: 1", "{a: 1} 2", "{a}"])
-def test_other_forms_are_refused(project: Path, params: str) -> None:
+@pytest.mark.parametrize(
+    ("params", "what"),
+    [
+        ("{a: &b 1}", "`&b 1}`"),
+        ("|\n    text", "`| text`"),
+        ("{a: 1", "it ends early"),
+        ("{a: 1} 2", "`2` follows a value"),
+        ("{a}", "`a` is not followed by `: `"),
+        ("{a:1}", "`a` is not followed by `: `"),
+        ("{a: 1, a: 2}", "a key is given twice"),
+        ("{a: 0x10}", "`0x10`, which YAML readers take differently"),
+        ("{a: 010}", "`010`"),
+        ("{a: 1_000}", "`1_000`"),
+        ("{a: .inf}", "`.inf`"),
+        ("{a: True}", "`True`"),
+        ("[1, 2]", "`params` is no mapping"),
+        ("{a: 'it''s'}", "follows a value"),
+        ('{a: "\\t"}', "a backslash in quotes"),
+        ("\n    a: 1\n    a: 2", "a key is given twice"),
+        ("\n    <<: *base", "`*base`"),
+        ("\n    &b a: 1", "`&b a: 1` is not `key: value`"),
+        ("\n    a:\n      - b: 1\n       c: 2", "`: 2` follows a value"),
+        ("\n    a:\n      - [1,\n        2", "it ends early"),
+        ("\n    a:\n      - 1\n      b: 2", "`b: 2` is not `- value`"),
+        ("\n    a:\n      - - 1", "`- - 1` is not `- value`"),
+        ("\n\ta: 1", "not indented with spaces"),
+    ],
+)
+def test_other_forms_are_refused(project: Path, params: str, what: str) -> None:
     spec(project, f"reference:\n  script: exporter/reference.py\n  params: {params}")
-    with pytest.raises(ValueError, match="run `cargo parity regenerate-fixtures --list` with the name of the spec"):
+    with pytest.raises(ValueError, match="run `cargo parity regenerate-fixtures --list` with the name of") as refused:
         params_of_script(project / "exporter" / "reference.py")
+    assert what in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        '"reference": {script: exporter/reference.py, params: {dim: 4}}',
+        "reference : {script: exporter/reference.py, params: {dim: 4}}",
+        "? reference\n: {script: exporter/reference.py, params: {dim: 4}}",
+        "reference: exporter/reference.py",
+    ],
+)
+def test_params_in_another_form_never_become_the_defaults(project: Path, block: str) -> None:
+    spec(project, block)
+    with pytest.raises(ValueError, match="cannot be read here"):
+        params_of_script(project / "exporter" / "reference.py")
+
+
+def test_the_params_of_the_bundled_specs_are_read_as_the_commands_read_them() -> None:
+    root = EXPORTER.parent
+    refused = []
+    for path in sorted((root / "parity-specs").rglob("*.yaml")):
+        manifest = root / "fixtures" / path.relative_to(root / "parity-specs").with_suffix("") / "manifest.json"
+        if not manifest.is_file():
+            continue
+        known = json.loads(manifest.read_text())["made_by"]
+        try:
+            found = params_of_script(root / known["script"], path)
+        except ValueError as error:
+            refused.append((path.name, "`>- an oil" in str(error)))
+            continue
+        assert found is not None
+        assert found[1] == known["params"], path
+    assert refused == [("t5.yaml", True)]

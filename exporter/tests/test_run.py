@@ -163,6 +163,7 @@ def script(tmp_path: Path, *arguments: str, scale: str = "0.5", **environment: s
     )
 
 
+@pytest.mark.slow
 def test_the_exit_status_shows_whether_the_set_was_written(tmp_path: Path) -> None:
     done = script(tmp_path, "out", PARITY_REPORT=str(tmp_path / "report.json"))
     assert (done.returncode, done.stdout) == (0, "")
@@ -181,6 +182,7 @@ def test_the_exit_status_shows_whether_the_set_was_written(tmp_path: Path) -> No
     assert "PARITY_LINT is `no`, expected `refuse` or `report`" in wrong.stderr
 
 
+@pytest.mark.slow
 def test_two_processes_give_the_same_bytes_and_the_spread_is_measured(tmp_path: Path) -> None:
     assert [script(tmp_path, name).returncode for name in ("a", "b")] == [0, 0]
     for file in ("manifest.json", "goldens.safetensors", "inputs.safetensors"):
