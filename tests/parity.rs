@@ -12,8 +12,10 @@ mod models {
     pub(super) mod flux_text;
     pub(super) mod gated_mlp;
     pub(super) mod gemma;
+    pub(super) mod lora;
     pub(super) mod quantized;
     pub(super) mod qwen3;
+    pub(super) mod qwen3_variants;
     pub(super) mod qwen_image;
 }
 
@@ -24,8 +26,10 @@ const MODELS: &[fn(Suite) -> Suite] = &[
     models::flux_text::ports,
     models::gated_mlp::ports,
     models::gemma::ports,
+    models::lora::ports,
     models::quantized::ports,
     models::qwen3::ports,
+    models::qwen3_variants::ports,
     models::qwen_image::ports,
 ];
 

@@ -18,7 +18,10 @@ mod misbehaving;
 mod picture;
 mod quantized;
 mod qwen3;
+mod qwen3_variants;
 mod qwen_image;
+mod training;
+mod twins;
 mod unseen;
 
 use std::path::Path;
@@ -35,7 +38,9 @@ const MODELS: &[fn(Suite) -> Suite] = &[
     gated_mlp::ports,
     quantized::ports,
     qwen3::ports,
+    qwen3_variants::ports,
     qwen_image::ports,
+    training::ports,
     unseen::ports,
 ];
 
@@ -50,7 +55,7 @@ fn main() -> ExitCode {
     let xtask = || Project::new(&root, "parity-specs", "fixtures").without_setup();
     match std::env::var("BAD_PORTS_MODE").as_deref() {
         Err(_) => MODELS.iter().fold(suite().fault_bench(), |suite, ports| ports(suite)).main(),
-        Ok("misbehaving") => picture::ports(misbehaving::ports(suite())).main(),
+        Ok("misbehaving") => twins::twins(picture::ports(misbehaving::ports(suite()))).main(),
         Ok("xtask") => xtask().main(),
         Ok("xtask_with_faults") => {
             let known = xtask().fault_bench("tests/faults.yaml", "parity-tests", "bad_ports");

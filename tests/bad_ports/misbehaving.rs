@@ -4,8 +4,10 @@
 use mlx_parity::{PortResult, Run, Suite};
 use mlx_parity_tap::{scope, tap};
 use mlx_rs::builder::Builder;
+use mlx_rs::error::Exception;
 use mlx_rs::macros::ModuleParameters;
-use mlx_rs::module::Module;
+use mlx_rs::module::{Module, ModuleParameters};
+use mlx_rs::optimizers::{Optimizer, Sgd};
 use mlx_rs::{Array, Dtype, nn, ops, random};
 use parity_tests::gated_mlp::Block;
 
@@ -67,6 +69,20 @@ pub(crate) fn ports(suite: Suite) -> Suite {
             late.into_iter().try_for_each(|(name, x)| tap(&name, x).map(drop))?;
             Ok(())
         })
+        // A step of SGD also changes the norm.
+        .port("trains", |run| {
+            let mut block = Block::new(run.params()?)?;
+            run.weights()?.load_into(&mut block)?;
+            block.norm.freeze_parameters(true);
+            let (_, gradients) = nn::value_and_grad(mean_square)(&mut block, &run.input("x")?)?;
+            let gradients = run.gradients(&gradients)?;
+            Sgd::new(0.1).update(&mut block, gradients)?;
+            block.norm.weight.value = block.norm.weight.value.add(Array::from_f32(1.0))?;
+            run.parameters_after(&mut block)?;
+            Ok(())
+        })
+        .port("differentiated", |run| differentiated(run, 1e-6))
+        .port("differentiated_eps", |run| differentiated(run, 1e-5))
         .port("changed_tap", |run| {
             run.plant_fault("gated", |x| x.multiply(Array::from_f32(1.01)));
             forward(run, |_, array| Ok(array))
@@ -406,6 +422,22 @@ pub(crate) fn forward_by(run: &Run, mut meet: impl FnMut(&str, Array) -> Met) ->
 fn forward_without_weights(_: &Run) -> PortResult {
     for name in ["norm", "gated", "out"] {
         tap(name, Array::from_f32(0.0))?;
+    }
+    Ok(())
+}
+
+fn mean_square(block: &mut Block, x: &Array) -> Result<Array, Exception> {
+    block.forward(x)?.square()?.mean(None)
+}
+
+/// The block inside `value_and_grad`. It fails if no gradient flows from the loss through its taps.
+fn differentiated(run: &Run, eps: f32) -> PortResult {
+    let mut block = Block::new(run.params()?)?;
+    run.weights()?.load_into(&mut block)?;
+    block.norm.eps = eps;
+    let (_, gradients) = nn::value_and_grad(mean_square)(&mut block, &run.input("x")?)?;
+    if !gradients["norm.weight"].any(None)?.item_exact::<bool>() {
+        return Err("no gradient reaches the norm".into());
     }
     Ok(())
 }

@@ -108,6 +108,7 @@ fn ci_accepts_a_committed_approval_and_makes_none() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn an_approval_goes_stale_with_the_picture_and_the_test_says_so() {
     let project = approved();
     run(&project, "1.00051").is_red(&[
@@ -125,6 +126,7 @@ fn an_approval_goes_stale_with_the_picture_and_the_test_says_so() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn no_approval_covers_nan_or_a_picture_that_is_far_off() {
     let project = approved();
     run(&project, "NaN").is_red(&[
@@ -142,6 +144,7 @@ fn no_approval_covers_nan_or_a_picture_that_is_far_off() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn an_edited_approval_turns_nothing_green() {
     let project = approved();
     let text = fs::read_to_string(project.path(APPROVALS)).unwrap();
@@ -165,6 +168,7 @@ fn an_edited_approval_turns_nothing_green() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn only_a_red_picture_of_a_free_run_can_be_approved() {
     let project = project();
     let check = |name: &str, arguments: &[&str], words: &str| {
@@ -206,6 +210,7 @@ fn an_approved_picture_is_not_the_first_faulty_stage() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn an_approved_picture_can_be_mutated() {
     let project = approved();
     let mutate = |factor: &str| {

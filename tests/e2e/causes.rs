@@ -23,9 +23,8 @@ fn one_sentence_stands_at_the_top_of_the_faulty_stage_and_of_the_ladder() {
         "\n  port     tests/ports/gated_mlp.rs:52 | ",
         "\n  reference exporter/references/gated_mlp_block.py:26 | ",
     ]);
-    // The faulty stage has it in full. The ladder and the consequences name the stage in one line.
-    assert_eq!(ran.text.matches(eps).count(), 1, "{}", ran.text);
-    ran.prints(&["52); see gated_mlp/block::norm above\n"]);
+    // The faulty stage has it, and the end of the output, which stays on the screen. The consequences name the stage in one line.
+    assert_eq!(ran.text.matches(eps).count(), 2, "{}", ran.text);
     assert_eq!(ran.text.matches(&first("norm", "ports/gated_mlp.rs")).count(), 2, "{}", ran.text);
     let text = ran.text.split("---- gated_mlp/block::norm ----").nth(1).unwrap();
     assert!(text.lines().nth(2).unwrap().starts_with("  cause    the first faulty stage"), "{text}");
@@ -79,8 +78,8 @@ fn a_crash_is_between_two_taps_and_no_stage_is_blamed() {
         "panic on purpose",
     ]);
     assert!(!ran.text.contains("first faulty stage"), "{}", ran.text);
-    // The error is at one test, and the other tests lead there.
-    assert_eq!(ran.text.matches(error).count(), 1, "{}", ran.text);
+    // The error is at one test and at the end of the output, and the other tests lead there.
+    assert_eq!(ran.text.matches(error).count(), 2, "{}", ran.text);
     for trial in ["fixture", "weights"] {
         let text = format!(
             "---- gated_mlp/block::{trial} ----\ngated_mlp/block::{trial}: crash, not fully checked: the port did not finish; \
@@ -155,6 +154,7 @@ fn a_second_mistake_is_another_faulty_stage() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn an_explained_error_gets_no_advice_to_add_taps() {
     let project = Project::with_port("wrong_eps");
     project.run(&[]);
@@ -171,13 +171,17 @@ fn a_misspelt_tap_gets_one_piece_of_advice() {
     project.declare("  - {name: gatde, dtype: float32, policy: fp32}");
     project.run(&[]).is_red(&["did you mean `gated`?"]);
     let found = diagnose(&project, &[]);
-    let advice =
-        "closer   the port taps `gated` there: if this is `gatde`, use one name in the port and in the spec";
-    is_red(&found, &[advice]);
+    let advice = [
+        "the port never reaches the tap `gatde`, which is declared between `norm` and `out`, but taps `gated` there\n",
+        "closer   if `gated` is meant to be `gatde`, use one name in the port and in the spec",
+    ];
+    is_red(&found, &advice);
+    assert!(!found.text.contains("on golden inputs"), "{}", found.text);
     assert!(!found.text.contains("export goldens"), "{}", found.text);
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn diagnose_shows_the_newest_run_and_lists_every_kind() {
     let project = Project::with_port("wrong_eps");
     project.run(&[]);
@@ -275,6 +279,7 @@ fn a_run_that_is_not_there_is_reported() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn a_failed_audit_or_a_random_draw_is_named_first() {
     let ran = Project::with_port("gate_not_loaded").run(&[]);
     let sentence =

@@ -29,6 +29,7 @@ fn a_file_that_a_port_changes_while_it_runs_is_red_everywhere(#[case] port: &str
 #[case::golden(GOLDENS, "goldens.safetensors` changed while it was in use")]
 #[case::manifest("fixtures/gated_mlp/block/manifest.json", "it is not the file that was verified")]
 #[case::spec(SPEC, "block.yaml` changed during the test")]
+#[ignore = "slow: `.ci/run` runs it"]
 fn a_file_that_changes_between_verifying_and_running_is_red(#[case] file: &str, #[case] words: &str) {
     let project = Project::with_port("right");
     fs::create_dir_all(project.path("target/parity")).unwrap();

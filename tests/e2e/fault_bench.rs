@@ -150,6 +150,7 @@ fn a_selection_is_held_to_upper_limits_only() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn a_right_port_that_is_red_is_a_false_alarm() {
     let bench = Bench::with_row(EPS);
     let spec = bench.root.join("parity-specs/gated_mlp/block.yaml");

@@ -250,6 +250,29 @@ mod suite_of_a_member {
 }
 
 #[expect(dead_code, reason = "the samples only have to compile")]
+mod training {
+    use mlx_parity::{PortResult, Run};
+    use mlx_parity_tap::tap;
+    use mlx_rs::error::Exception;
+    use mlx_rs::module::Module;
+    use mlx_rs::optimizers::{AdamW, Optimizer};
+    use mlx_rs::{Array, nn};
+
+    fn step(run: &Run, mut model: nn::Linear, mut optimizer: AdamW) -> PortResult {
+        let x = run.input("x")?;
+        let loss = |model: &mut nn::Linear, x: &Array| -> Result<Array, Exception> {
+            tap("loss", model.forward(x)?.square()?.mean(None)?)
+        };
+        let (_, gradients) = nn::value_and_grad(loss)(&mut model, &x)?;
+        let gradients = run.gradients(&gradients)?;
+        optimizer.update(&mut model, gradients)?;
+        run.state_after(&mut optimizer, &["exp_avg", "exp_avg_sq"])?;
+        run.parameters_after(&mut model)?;
+        Ok(())
+    }
+}
+
+#[expect(dead_code, reason = "the samples only have to compile")]
 mod commands {
     use std::process::ExitCode;
 
@@ -277,6 +300,22 @@ mod faults {
                 run.plant_fault("velocity", |x| x.negative());
                 block(run)
             })
+    }
+}
+
+#[expect(dead_code, reason = "the samples only have to compile")]
+mod twins {
+    use mlx_parity::{PortResult, Run, Suite};
+
+    fn decode(run: &Run, _pads: usize) -> PortResult {
+        run.input("input_ids")?;
+        Ok(())
+    }
+
+    fn with_twins(suite: Suite) -> Suite {
+        suite
+            .port("llama::decoder", |run| decode(run, 0))
+            .twin("llama::decoder", "padded", |run| decode(run, 2))
     }
 }
 

@@ -31,6 +31,15 @@ fn on_golden_inputs_only_the_culprit_is_red() {
 }
 
 #[test]
+fn goldens_are_injected_where_a_port_is_differentiated() {
+    // The port fails if the injected goldens cut the gradient.
+    Project::with_port("differentiated").run(&[]).is_green();
+    localised(&Project::with_port("differentiated")).is_green();
+    let words = ["first pass", "second pass, on golden inputs", "first faulty stage: `norm`"];
+    bisect(&Project::with_port("differentiated_eps"), 1, &words);
+}
+
+#[test]
 fn a_right_port_is_right_on_golden_inputs() {
     let ran = localised(&Project::with_port("right"));
     ran.is_green();
@@ -40,7 +49,7 @@ fn a_right_port_is_right_on_golden_inputs() {
 #[test]
 fn a_wrong_eps_is_placed_at_the_norm() {
     let ran = localised(&Project::with_port("wrong_eps"));
-    ran.is_red(&["the first faulty stage is `norm`", "between  the inputs and `norm`"]);
+    ran.is_red(&["the first faulty stage is `norm`", "between  the input `x` and `norm`"]);
     assert_eq!(ran.ended("FAILED"), ["norm"]);
 }
 
@@ -143,7 +152,7 @@ fn a_stage_that_was_never_reached_is_named_between_the_two_that_were() {
     // The spec declares `gated` last, but the reference reaches it between `norm` and `out`.
     let ran = run_without_gated(&without_gated("scaled", true));
     ran.is_red(&[
-        "the first faulty stage is `gated`; it is declared between `norm` and `out` and was never reached",
+        "the port never reaches the tap `gated`, which is declared between `norm` and `out`\n",
         "between  `norm` (tests/bad_ports/misbehaving.rs:",
         ") and `out` (tests/bad_ports/misbehaving.rs:",
         "also red `out`",
@@ -156,7 +165,7 @@ fn a_stage_is_looked_for_in_the_order_of_the_run_and_not_of_the_spec() {
     let ran = run_without_gated(&without_gated("scaled_norm", false));
     ran.is_red(&[
         "the first faulty stage is `norm` (tests/bad_ports/misbehaving.rs:",
-        "between  the inputs and `norm`",
+        "between  the input `x` and `norm`",
     ]);
 }
 

@@ -45,6 +45,7 @@ fn every_run_writes_a_page_with_the_details_of_what_is_red() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn a_packed_run_gives_the_same_page_on_another_machine() {
     let project = Project::with_port("scaled");
     project.run(&[]).is_red(&[]);
@@ -72,6 +73,7 @@ fn git(project: &Project, arguments: &[&str]) {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn a_run_is_compared_with_a_kept_one_and_with_that_of_a_commit() {
     let project = Project::with_port("right");
     git(&project, &["init", "--quiet", "--initial-branch=main"]);
@@ -145,6 +147,7 @@ fn github_gets_annotations_and_a_summary() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn specs_are_listed_backwards_from_the_picture() {
     let project = Project::with_port("right");
     let spec = fs::read_to_string(project.path("parity-specs/gated_mlp/block.yaml")).unwrap();

@@ -36,6 +36,7 @@ mod screen;
 mod settings;
 mod statistics;
 mod tap_changes;
+mod twins;
 mod weights;
 mod workers;
 mod wrong_ports;

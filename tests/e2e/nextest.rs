@@ -38,6 +38,7 @@ fn a_crash_is_repeated_by_a_retry_only() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn a_crash_is_repeated_once_per_attempt() {
     let project = Project::with_port("abort");
     project.edit(SPEC, "stage: mlp", "stage: mlp, hits: 2");

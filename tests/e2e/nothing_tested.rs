@@ -123,6 +123,7 @@ fn what_editors_hide_is_no_spec() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn values_without_a_golden_must_be_finite() {
     let gated = |port: &str, more: &str| {
         let project = Project::with_port(port);

@@ -40,3 +40,11 @@ pub(crate) fn in_terminal(inner: &Command) -> Command {
     command.env("TERM", "xterm");
     command
 }
+
+/// Resident memory of a process in kB.
+#[cfg(target_os = "linux")]
+pub(crate) fn resident(process: u64) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = text.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}

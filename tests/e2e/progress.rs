@@ -62,7 +62,7 @@ fn a_run_that_goes_on_elsewhere_is_shown_and_kept() {
 
     // No option removes a run that goes on.
     let cleaned = xtask(&project, &["clean", "--keep", "0", "--named", "--actuals", "--yes"]);
-    cleaned.prints(&[&format!("note: run `first` goes on, pid {pid}, and stays"), "nothing to remove"]);
+    cleaned.prints(&[&format!("note: run `first` is active, pid {pid}, and stays"), "nothing to remove"]);
     File::create(project.path("go")).unwrap();
     going.ends();
     let ended = xtask(&project, &["status"]);

@@ -136,6 +136,7 @@ fn reported(ran: &Ran) -> String {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn a_report_reads_the_run_folder_and_nothing_else() {
     let project = Project::with_port("scaled");
     project.run(&[]).is_red(&[]);

@@ -25,6 +25,7 @@ fn latest(project: &Project) -> String {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn a_name_used_again_is_a_new_run_for_report_too() {
     let project = Project::with_port("right");
     add_twin(&project);
@@ -39,6 +40,7 @@ fn a_name_used_again_is_a_new_run_for_report_too() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn a_second_run_at_once_takes_another_name_and_prints_it() {
     let project = Project::with_port("hang");
     let mut first = hanging(&project, &[("PARITY_RUN", "ci")]);
@@ -83,6 +85,7 @@ fn an_id_of_nextest_that_is_used_twice_does_not_serve_the_old_verdict() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn a_trial_that_is_asked_for_twice_is_run_twice() {
     let project = Project::with_port("right");
     project.as_nextest("norm", "exported", "1").is_green();
@@ -100,6 +103,7 @@ fn a_trial_that_is_asked_for_twice_is_run_twice() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn suites_of_one_command_share_its_run() {
     let project = Project::with_port("right");
     add_twin(&project);

@@ -19,6 +19,7 @@ fn on_golden_inputs_only_its_own_stage_is_red() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn a_second_change_of_a_name_replaces_the_first() {
     let project = Project::with_port("changed_tap_twice");
     let ran = project.run(&[]);

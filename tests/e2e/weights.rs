@@ -92,6 +92,7 @@ fn floats_of_another_dtype_than_the_spec_declares_are_red() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn a_value_that_differs_points_at_a_failed_audit() {
     let project = Project::with_port("scaled");
     declare_weights(&project, "{file: weights.safetensors, dtype: bfloat16}");
@@ -210,7 +211,13 @@ fn a_quantised_layer_takes_its_own_names_too() {
     vec![0, 1, 3], "",
     &["SIBLING  q.biases: not in the files, but `q.weight` is quantised", "MISSING  q.biases"]
 )]
-#[case::no_weight(vec![1, 2, 3], "", &["weight `q.weight` does not exist", "MISSING  q.weight"])]
+#[case::no_weight(
+    vec![1, 2, 3], "",
+    &[
+        "weight `q.weight` does not exist", "MISSING  q.weight",
+        "the weights did not load; see gated_mlp/block::weights",
+    ]
+)]
 #[case::other_bits(
     vec![0, 1, 2, 3], ", quantized: {bits: 8, group_size: 64}",
     &["PACKING  q.weight: the spec declares 8 bits in groups of 64, but rows of 8 words with 1 group allow 2 bits \
@@ -249,6 +256,7 @@ fn a_set_that_is_declared_quantised_and_is_not_is_red() {
 #[rstest]
 #[case::draws("draws", "the port drew 2 times from MLX's global random state")]
 #[case::seeds("seeds", "the port drew from, or seeded, MLX's global random state")]
+#[ignore = "slow: `.ci/run` runs it"]
 fn a_port_that_draws_at_random_is_red(#[case] port: &str, #[case] words: &str) {
     let project = Project::with_port(port);
     let ran = project.run(&[]);
@@ -271,4 +279,27 @@ fn an_unused_input_is_reported_beside_random_draws() {
     project.edit(SPEC, "inputs: [x]", "inputs: [x, gate]");
     let ran: Ran = project.run(&[]);
     ran.is_red(&["2 problems with the fixtures", "never asked for: gate", "the port drew 2 times"]);
+}
+
+#[test]
+fn a_frozen_parameter_must_not_be_trained() {
+    let project = Project::with_port("trains");
+    project.run(&[]).is_green();
+    let frozen = "weights: {file: weights.safetensors, frozen: [\"gate.*\", norm.weight]}";
+    project.edit(SPEC, "weights: {file: weights.safetensors}", frozen);
+    let ran = project.run(&[]);
+    ran.is_red(&[
+        "2 trained, but frozen",
+        "TRAINED  gate.weight: it is frozen, but has a gradient",
+        "TRAINED  norm.weight: it is frozen, but changed",
+    ]);
+    assert_eq!(ran.ended("FAILED"), ["weights"], "{}", ran.text);
+}
+
+#[test]
+fn frozen_parameters_that_nothing_compares_are_reported() {
+    let project = Project::with_port("right");
+    let frozen = "weights: {file: weights.safetensors, frozen: [\"gate.*\", \"gaet.*\"]}";
+    project.edit(SPEC, "weights: {file: weights.safetensors}", frozen);
+    project.run(&[]).is_red(&["MISSING  gaet.*", "the port never called `Run::parameters_after`"]);
 }

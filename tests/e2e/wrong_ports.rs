@@ -76,7 +76,7 @@ fn a_tap_of_a_wrong_shape_that_is_small_is_kept_and_explained() {
 fn a_tap_inside_a_compiled_function_gets_advice() {
     Project::with_port("compiled").run(&[]).is_red(&[
         "gated: crash",
-        "tap `gated` is inside a function that is compiled or differentiated",
+        "tap `gated` is inside a function that is compiled, where MLX cannot evaluate an array",
         "call the function without `compile` in the parity run",
     ]);
 }

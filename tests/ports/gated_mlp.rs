@@ -18,7 +18,7 @@ pub struct Config {
 }
 
 /// One block.
-#[derive(Debug, ModuleParameters)]
+#[derive(Debug, Clone, ModuleParameters)]
 pub struct Block {
     /// First norm.
     #[param]

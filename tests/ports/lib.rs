@@ -7,3 +7,4 @@ pub mod gemma;
 pub mod quantized;
 pub mod qwen3;
 pub mod qwen_image;
+pub mod training;

@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, IsTerminal, Write};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum YesNo {
     Yes,
     No,
     /// Nobody can be asked: stdin or stderr is not a terminal.
@@ -11,15 +11,15 @@ pub(crate) enum Answer {
 }
 
 /// Asks a question on stderr. Anything but `y` or `yes` is a no.
-pub(crate) fn ask(question: &str) -> Answer {
+pub(crate) fn ask(question: &str) -> YesNo {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        return Answer::NoTerminal;
+        return YesNo::NoTerminal;
     }
     eprint!("{question} [y/N] ");
     let _ = io::stderr().flush();
     let mut line = String::new();
     match io::stdin().lock().read_line(&mut line) {
-        Ok(_) if matches!(line.trim().to_lowercase().as_str(), "y" | "yes") => Answer::Yes,
-        _ => Answer::No,
+        Ok(_) if matches!(line.trim().to_lowercase().as_str(), "y" | "yes") => YesNo::Yes,
+        _ => YesNo::No,
     }
 }

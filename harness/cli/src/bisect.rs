@@ -10,7 +10,7 @@ use thiserror::Error;
 use super::parity::{ParityError, SuiteRun};
 use super::{CliError, Project, setup};
 use crate::error::CommandError;
-use crate::find_spec::find_spec;
+use crate::find_spec::find_run;
 use mlx_parity_core::report::{Rows, ladder, localisation_text};
 use mlx_parity_core::results::{Account, ExpectedSpecs, Fate, Localisation, RunResults};
 use mlx_parity_core::runs::{Out, RunName};
@@ -48,7 +48,7 @@ impl CommandError for BisectError {
 }
 
 pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, CliError> {
-    let spec = find_spec(project, &arguments.spec)?;
+    let spec = find_run(project, &arguments.spec)?;
     setup::ensure(project)?;
     let free = run_once(project, arguments, &spec)?;
     let local = free.on_golden_inputs();

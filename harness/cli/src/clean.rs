@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use thiserror::Error;
 
-use super::ask::{Answer, ask};
+use super::ask::{YesNo, ask};
 use super::error::CommandError;
 use super::regenerate::{leftover_bytes, remove_leftovers};
 use super::{CliError, Project, say};
@@ -24,7 +24,7 @@ use mlx_parity_core::text::printable::clean;
     cargo xtask clean --keep 0         every run\n  \
     cargo xtask clean --actuals        also the tensors and pictures of the runs that stay\n  \
     cargo xtask clean --all            also results of mutate and fault-bench, and .parity\n\n\
-    Runs with a name of your own (PARITY_RUN) stay, unless --named is given. A run that goes on\n\
+    Runs with a name of your own (PARITY_RUN) stay, unless --named is given. An active run\n\
     always stays, and so do fixtures and every folder that mlx-parity did not make. After --all,\n\
     `cargo xtask setup` makes .parity again, which holds MLX and Python environments.")]
 pub(crate) struct Arguments {
@@ -134,7 +134,7 @@ fn items(project: &Project, out: &Out, arguments: &Arguments) -> (Vec<Item>, Vec
         unnamed += usize::from(!run.named);
         if run.running {
             let by = run.process.map(|process| format!(", pid {process}")).unwrap_or_default();
-            stay.push(format!("run `{name}` goes on{by}, and stays"));
+            stay.push(format!("run `{name}` is active{by}, and stays"));
         } else if if run.named { arguments.named } else { unnamed > keep } {
             let what = if run.named { "named run" } else { "run" };
             let (label, bytes) = (format!("{what} {name}"), size::of_folder(&run.folder));
@@ -187,9 +187,9 @@ fn agreed(items: &[Item], yes: bool) -> Result<bool, CleanError> {
         return Ok(true);
     }
     match ask(&format!("remove {what}?")) {
-        Answer::Yes => Ok(true),
-        Answer::No => Ok(false),
-        Answer::NoTerminal => Err(CleanError::NotAsked { what }),
+        YesNo::Yes => Ok(true),
+        YesNo::No => Ok(false),
+        YesNo::NoTerminal => Err(CleanError::NotAsked { what }),
     }
 }
 

@@ -46,7 +46,7 @@ enum Colours {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Learn mlx-parity in ten steps, in a small crate with a mistake to find
+    /// Learn mlx-parity in eleven steps, in a small crate with a mistake to find
     Tutorial(tutorial::Arguments),
     /// Prepare a crate for parity tests: dependencies, the suite, policies, Python environments
     Init(init::Arguments),
@@ -59,7 +59,7 @@ enum Command {
     Parity(parity::Arguments),
     /// Report a run from its folder: the newest run, or the one that you name
     Report(report::Arguments),
-    /// Accept the statistics of green ports, as the last run measured them, as their new snapshots
+    /// Make the statistics of the last run's green ports their new snapshots
     Accept(accept::Arguments),
     /// Show one spec as a table, or one checkpoint with its values and expressions over them
     Show(show::Arguments),
@@ -93,7 +93,7 @@ enum Command {
     Weights(weights::Arguments),
     /// List the fixture sets, describe one, or remove what no spec uses
     Fixtures(fixtures::Arguments),
-    /// Show how far the runs have come that go on now
+    /// Show the progress of active runs
     Status(status::Arguments),
     /// Serve specs, runs and debug sessions to coding agents, over MCP
     Mcp(serve::McpArguments),

@@ -82,14 +82,14 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
 const SHOWN: usize = 4;
 
 /// The report on a run, and whether all of it is green.
-struct Diagnosed {
+struct DiagnosedRun {
     text: String,
     is_green: bool,
 }
 
 /// Reports everything that is not green: problems of all specs, specs that cannot be read, then each red spec. With
 /// `always`, green and ignored specs are reported too.
-fn diagnose(run: &RunResults, always: bool) -> Diagnosed {
+fn diagnose(run: &RunResults, always: bool) -> DiagnosedRun {
     let (mut red, mut green, mut not_run) = (String::new(), String::new(), Vec::new());
     for wrong in run.discovery.iter().flatten() {
         let _ = writeln!(red, "{DISCOVERY}  {}\n", indented(wrong, 2));
@@ -125,7 +125,7 @@ fn diagnose(run: &RunResults, always: bool) -> Diagnosed {
         true => "nothing is wrong\n".to_owned(),
         false => red + &green,
     };
-    Diagnosed { text, is_green }
+    DiagnosedRun { text, is_green }
 }
 
 /// The report on a red spec: its first faulty stage, then the other red trials.

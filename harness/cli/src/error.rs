@@ -39,12 +39,12 @@ impl<E: CommandError> From<E> for CliError {
 /// The error of a command in words, for programs that use this library.
 #[derive(Debug, ThisError)]
 #[error("{text}")]
-pub struct Problem {
+pub struct CommandProblem {
     text: String,
     next: Option<String>,
 }
 
-impl Problem {
+impl CommandProblem {
     /// The problem that the error of a command states.
     pub(crate) fn of(error: &CliError) -> Self {
         Self { text: error_chain(error.error()), next: error.next() }
@@ -56,7 +56,7 @@ impl Problem {
     }
 }
 
-impl<E: CommandError> From<E> for Problem {
+impl<E: CommandError> From<E> for CommandProblem {
     fn from(error: E) -> Self {
         Self::of(&CliError::from(error))
     }

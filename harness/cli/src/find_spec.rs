@@ -28,7 +28,18 @@ impl CommandError for FindSpecError {
 
 /// Returns the spec with this id.
 pub(crate) fn find_spec(project: &Project, id: &str) -> Result<Spec, FindSpecError> {
-    let Specs { specs, broken, .. } = Specs::load(&project.spec_root());
+    find(Specs::load(&project.spec_root()), id)
+}
+
+/// Returns the spec or the twin with this id, which a suite can run.
+pub(crate) fn find_run(project: &Project, id: &str) -> Result<Spec, FindSpecError> {
+    let mut found = Specs::load(&project.spec_root());
+    let twins: Vec<Spec> = found.specs.iter().flat_map(Spec::twin_specs).collect();
+    found.specs.extend(twins);
+    find(found, id)
+}
+
+fn find(Specs { specs, broken, .. }: Specs, id: &str) -> Result<Spec, FindSpecError> {
     if let Some(error) = broken.into_iter().find(|error| error.id == id) {
         return Err(FindSpecError::Broken(Box::new(error)));
     }

@@ -55,6 +55,7 @@ mod find_run;
 mod find_spec;
 mod fixtures;
 mod github;
+mod guard;
 mod init;
 pub mod inspect;
 mod lint;
@@ -93,7 +94,7 @@ mod workspace;
 mod zipped_run;
 
 pub use commands::cargo_parity;
-pub use error::Problem;
+pub use error::CommandProblem;
 pub use project::Project;
 
 use error::CliError;

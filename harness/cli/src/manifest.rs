@@ -86,7 +86,7 @@ pub(crate) struct FaultBenchTable {
 
 /// What is read of a manifest; Cargo checks everything else in it.
 #[derive(Debug, Deserialize)]
-struct Manifest {
+struct CargoToml {
     workspace: Option<WithMetadata>,
     package: Option<WithMetadata>,
 }
@@ -101,7 +101,7 @@ struct Metadata {
     parity: Option<ParityTable>,
 }
 
-impl Manifest {
+impl CargoToml {
     fn read(manifest: &Path) -> Result<Self, ManifestError> {
         let text = read_text(manifest, TEXT)
             .map_err(|source| ManifestError::Read { manifest: manifest.to_owned(), source })?;
@@ -119,7 +119,7 @@ fn parity(section: Option<WithMetadata>) -> Option<ParityTable> {
 /// Returns the table of a workspace's manifest: `[workspace.metadata.parity]`, or `[package.metadata.parity]` of its root
 /// package. Without either, every key has its default.
 pub(crate) fn settings(manifest: &Path) -> Result<ParityTable, ManifestError> {
-    let Manifest { workspace, package } = Manifest::read(manifest)?;
+    let CargoToml { workspace, package } = CargoToml::read(manifest)?;
     match (parity(workspace), parity(package)) {
         (Some(_), Some(_)) => Err(ManifestError::TwoTables { manifest: manifest.to_owned() }),
         (workspace, package) => Ok(workspace.or(package).unwrap_or_default()),
@@ -154,7 +154,7 @@ pub(crate) fn workspace_manifest(manifest_path: Option<&Path>) -> Result<PathBuf
         .map_err(|source| ManifestError::NotUtf8 { manifest: nearest.clone(), source })?;
     let manifest = PathBuf::from(found.trim_end_matches(['\r', '\n']));
     let is_member = nearest.canonicalize().ok() != manifest.canonicalize().ok();
-    if is_member && parity(Manifest::read(&nearest)?.package).is_some() {
+    if is_member && parity(CargoToml::read(&nearest)?.package).is_some() {
         return Err(ManifestError::InMember { member: nearest, manifest });
     }
     Ok(manifest)

@@ -12,7 +12,7 @@ use super::parity::SuiteRun;
 use super::tighten::{Use, tightest, use_of};
 use super::{CliError, Project, say, setup};
 use crate::error::CommandError;
-use crate::find_spec::find_spec;
+use crate::find_spec::find_run;
 use mlx_parity_core::files::atomic::write_atomically;
 use mlx_parity_core::gate::Gate;
 use mlx_parity_core::mutation::{MutationLog, MutationResults};
@@ -73,7 +73,7 @@ impl CommandError for MutateError {
 
 pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, CliError> {
     let id = arguments.spec.as_str();
-    find_spec(project, id)?;
+    find_run(project, id)?;
     setup::ensure(project)?;
     let out = Out::of(project.root()).path().join("mutations");
     claim(&out).map_err(MutateError::from)?;

@@ -134,7 +134,7 @@ pub(super) fn finish(project: &Project, run: &Path, results: &RunResults) -> Res
     let shown = run.strip_prefix(project.root()).unwrap_or(run);
     println!("report.txt, junit.xml, trials.jsonl, report.html and every record: {}", shown.display());
     let summary = results.summary();
-    if summary.new > 0 {
+    if summary.new > 0 && summary.failed + summary.pending == 0 {
         println!("if the new statistics are right, accept them with `{} accept`", program());
     }
     println!("{}", summary_line(&summary));

@@ -19,16 +19,26 @@ use mlx_parity_core::text::program::program;
 /// repository's `Cargo.toml`, as [`Project::from_manifest`] does. The [crate's page](crate) has an example of each.
 #[derive(Debug)]
 pub struct Project {
-    root: PathBuf,
-    specs: PathBuf,
-    fixtures: PathBuf,
-    suite: String,
-    exporter: Option<PathBuf>,
-    references: Option<PathBuf>,
-    sets_up: bool,
+    layout: Layout,
     bench: Option<Bench>,
     /// Why no command can be run here.
     refused: Option<ProjectError>,
+}
+
+/// What the commands work on, and where it is.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Layout {
+    /// The folder of the project. Relative paths start there.
+    root: PathBuf,
+    specs: PathBuf,
+    fixtures: PathBuf,
+    /// The test target that is the parity suite.
+    suite: String,
+    exporter: Option<PathBuf>,
+    references: Option<PathBuf>,
+    /// Whether commands that need MLX set it up first.
+    sets_up: bool,
 }
 
 /// Why no command can work on a project.
@@ -49,7 +59,7 @@ impl CommandError for ProjectError {
     }
 }
 
-/// A project in words, for another process of ours: the root is absolute, the other paths start there.
+/// A project for another process of ours.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Description {
@@ -57,13 +67,7 @@ pub(crate) struct Description {
     pub(crate) version: String,
     /// The words that start a command: `cargo parity` or `cargo xtask`.
     pub(crate) program: String,
-    root: PathBuf,
-    specs: PathBuf,
-    fixtures: PathBuf,
-    suite: String,
-    exporter: Option<PathBuf>,
-    references: Option<PathBuf>,
-    setup: bool,
+    layout: Layout,
 }
 
 /// Where the faults of a project are.
@@ -93,8 +97,9 @@ impl Project {
             Ok(root) => (root, None),
             Err(error) => (root.as_ref().to_owned(), Some(error.into())),
         };
-        let defaults = Self::at(root, ParityTable::default());
-        Self { specs: specs.into(), fixtures: fixtures.into(), refused, ..defaults }
+        let mut project = Self::at(root, ParityTable::default());
+        (project.layout.specs, project.layout.fixtures) = (specs.into(), fixtures.into());
+        Self { refused, ..project }
     }
 
     /// Returns the project at `root`, with the settings that the `Cargo.toml` there has in
@@ -109,7 +114,8 @@ impl Project {
     /// fails and names the file, the line and the keys that are allowed.
     pub fn from_manifest(root: impl AsRef<Path>) -> Self {
         let project = Self::new(root, "", "");
-        let (root, read) = (project.root.clone(), settings(&project.root.join("Cargo.toml")));
+        let root = project.layout.root;
+        let read = settings(&root.join("Cargo.toml"));
         match (project.refused, read) {
             (None, Ok(table)) => Self::at(root, table),
             (Some(refused), _) => Self { refused: Some(refused), ..Self::at(root, ParityTable::default()) },
@@ -133,33 +139,33 @@ impl Project {
 
     fn at(root: PathBuf, table: ParityTable) -> Self {
         let ParityTable { specs, fixtures, suite, exporter, references, fault_bench, setup } = table;
-        Self {
+        let layout = Layout {
             specs: specs.unwrap_or_else(|| "parity-specs".into()),
             fixtures: fixtures.unwrap_or_else(|| "fixtures".into()),
             suite: suite.unwrap_or_else(|| "parity".to_owned()),
             exporter: exporter.map(|folder| root.join(folder)),
             references: references.map(|folder| root.join(folder)),
             sets_up: setup.unwrap_or(true),
-            bench: fault_bench.map(|FaultBenchTable { file, unseen, package, binary }| Bench {
-                file,
-                unseen,
-                package,
-                binary,
-            }),
-            refused: None,
             root,
-        }
+        };
+        let bench = fault_bench.map(|FaultBenchTable { file, unseen, package, binary }| Bench {
+            file,
+            unseen,
+            package,
+            binary,
+        });
+        Self { layout, bench, refused: None }
     }
 
     /// Names the test target of the workspace that is the parity suite. The default is `parity`.
     pub fn suite(mut self, target: impl Into<String>) -> Self {
-        self.suite = target.into();
+        self.layout.suite = target.into();
         self
     }
 
     /// Names the folder of a Python exporter package whose own tests the command `test` also runs.
     pub fn exporter(mut self, folder: impl AsRef<Path>) -> Self {
-        self.exporter = Some(self.root.join(folder));
+        self.layout.exporter = Some(self.layout.root.join(folder));
         self
     }
 
@@ -168,7 +174,7 @@ impl Project {
     ///
     /// Without such a folder, references run with the machine's own Python.
     pub fn references(mut self, folder: impl AsRef<Path>) -> Self {
-        self.references = Some(self.root.join(folder));
+        self.layout.references = Some(self.layout.root.join(folder));
         self
     }
 
@@ -199,7 +205,7 @@ impl Project {
 
     /// Leaves MLX to the repository: only the command `setup` prepares it, and other commands do not check.
     pub fn without_setup(mut self) -> Self {
-        self.sets_up = false;
+        self.layout.sets_up = false;
         self
     }
 
@@ -213,43 +219,28 @@ impl Project {
         Description {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             program: program().to_owned(),
-            root: self.root.clone(),
-            specs: self.specs.clone(),
-            fixtures: self.fixtures.clone(),
-            suite: self.suite.clone(),
-            exporter: self.exporter.clone(),
-            references: self.references.clone(),
-            setup: self.sets_up,
+            layout: self.layout.clone(),
         }
     }
 
     /// Returns the project that another process of ours described.
     pub(crate) fn of_description(description: Description) -> Self {
-        let Description { root, specs, fixtures, suite, exporter, references, setup, .. } = description;
-        Self {
-            specs,
-            fixtures,
-            suite,
-            exporter,
-            references,
-            sets_up: setup,
-            ..Self::at(root, ParityTable::default())
-        }
+        Self { layout: description.layout, bench: None, refused: None }
     }
 
     /// Returns the same project, for a thread or a session of its own.
     pub(crate) fn duplicate(&self) -> Self {
-        Self { bench: self.bench.clone(), ..Self::of_description(self.description()) }
+        Self { layout: self.layout.clone(), bench: self.bench.clone(), refused: None }
     }
 
     /// Returns the folder of the project.
     pub fn root(&self) -> &Path {
-        &self.root
+        &self.layout.root
     }
 
     /// Returns the git-ignored folder of what set-up makes: MLX for Linux, and private Python environments.
     pub(crate) fn private_folder(&self) -> PathBuf {
-        self.root.join(".parity")
+        self.layout.root.join(".parity")
     }
 
     /// Makes git ignore the private folder, which must exist.
@@ -259,36 +250,36 @@ impl Project {
     }
 
     pub(crate) fn exporter_folder(&self) -> Option<&Path> {
-        self.exporter.as_deref()
+        self.layout.exporter.as_deref()
     }
 
     /// Returns the folder that locks the references' environments, if there is one. A folder that the project names need
     /// not exist.
     pub(crate) fn references_folder(&self) -> Option<PathBuf> {
-        let default = self.root.join("exporter/references");
-        self.references.clone().or_else(|| default.join("pyproject.toml").is_file().then_some(default))
+        let default = self.layout.root.join("exporter/references");
+        self.layout.references.clone().or_else(|| default.join("pyproject.toml").is_file().then_some(default))
     }
 
     pub(crate) fn spec_root(&self) -> PathBuf {
-        self.root.join(&self.specs)
+        self.layout.root.join(&self.layout.specs)
     }
 
     /// Returns the project's own folder of fixtures.
     pub(crate) fn own_fixture_root(&self) -> PathBuf {
-        self.root.join(&self.fixtures)
+        self.layout.root.join(&self.layout.fixtures)
     }
 
     /// Returns the folder of fixtures; `PARITY_FIXTURES` overrules the project's, as it does in the suite.
     pub(crate) fn fixture_root(&self) -> PathBuf {
         match settings::variable("PARITY_FIXTURES") {
-            Some(other) => self.root.join(other),
+            Some(other) => self.layout.root.join(other),
             None => self.own_fixture_root(),
         }
     }
 
     /// Returns whether commands that need MLX set it up first.
     pub(crate) fn sets_up(&self) -> bool {
-        self.sets_up
+        self.layout.sets_up
     }
 
     pub(crate) fn bench(&self) -> Option<&Bench> {
@@ -296,6 +287,6 @@ impl Project {
     }
 
     pub(crate) fn suite_target(&self) -> &str {
-        &self.suite
+        &self.layout.suite
     }
 }

@@ -1,8 +1,8 @@
 //! Runs a reference's script with a time limit, in a process group that ends as a whole, and keeps the end of its output.
 //!
-//! The script is not a direct child of this process. A second process, this same program with its hidden command
-//! `run-script`, starts the script, leads the group, and kills the group when this process ends, however it ends. So nothing
-//! that a killed command started continues to write.
+//! The script is not a direct child of this process. A guard, this same program with its hidden command `run-script`, starts
+//! the script, leads the group, and kills the group when this process ends, however it ends. So nothing that a killed command
+//! started continues to write.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -14,6 +14,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
+use super::guard::{end_with_stdin, exit_code};
 use rustix::process::{
     Pid, Resource, Signal, WaitId, WaitIdOptions, getrlimit, kill_process_group, setrlimit, waitid,
 };
@@ -159,13 +160,7 @@ pub(crate) fn supervise(arguments: &Arguments) -> ExitCode {
         Ok(lock) => lock,
         Err(error) => return failed(&format!("cannot lock `{}`: {error}", arguments.in_use.display())),
     };
-    std::thread::spawn(|| {
-        let _ = io::copy(&mut io::stdin(), &mut io::sink());
-        // If a person started this process by hand, it does not lead the group, which is then not ours to kill.
-        if rustix::process::getpgrp() == rustix::process::getpid() {
-            let _ = rustix::process::kill_current_process_group(Signal::KILL);
-        }
-    });
+    end_with_stdin();
     if let Some(memory) = arguments.memory
         && let Err(error) = limit_memory(memory)
     {
@@ -176,13 +171,8 @@ pub(crate) fn supervise(arguments: &Arguments) -> ExitCode {
     let name = program.to_string_lossy();
     // The script gets the locked file as its standard input: it is empty, and stays locked while the script has it open.
     let status = Command::new(program).args(words).stdin(lock).status();
-    match status.map(|status| (status.code(), status.signal())) {
-        Ok((Some(code), _)) => ExitCode::from(u8::try_from(code).unwrap_or(1)),
-        Ok((None, signal)) => {
-            let signal = signal.unwrap_or_default();
-            eprintln!("ended by signal {signal}");
-            ExitCode::from(u8::try_from(128 + signal).unwrap_or(1))
-        }
+    match status {
+        Ok(status) => exit_code(status),
         Err(error) => failed(&format!("cannot run `{name}`: {error}")),
     }
 }

@@ -17,7 +17,7 @@ use super::manifest::ManifestError;
 use super::project::{Description, Project};
 use super::workspace::packages;
 use super::{CliError, refused};
-use crate::error::{CommandError, Problem};
+use crate::error::{CommandError, CommandProblem};
 use mlx_parity_core::text::program::{PARITY, XTASK, set_program};
 
 /// The name of the program and of its package.
@@ -59,8 +59,8 @@ fn installation() -> String {
 #[command(after_help = "Examples:\n  \
     cargo xtask mcp                                     Speak MCP on standard input and output\n  \
     claude mcp add parity -- cargo xtask mcp            Let an agent use it\n\n\
-    Starts the program `mlx-parity-serve`. An MCP client starts this command; nothing else is to be\n\
-    typed. It ends, with its debug session and its run, when the client closes standard input.")]
+    Starts the program `mlx-parity-serve`. An MCP client starts this command, so you never type\n\
+    it. It ends, with its debug session and its run, when the client closes standard input.")]
 pub(crate) struct McpArguments {}
 
 /// Starts the MCP server in place of this process.
@@ -154,7 +154,10 @@ impl CommandError for ProjectProblem {
 ///
 /// # Errors
 /// When there is no such project, a setting is wrong, or the command has another version.
-pub fn served_project(description: Option<&str>, manifest_path: Option<&Path>) -> Result<Project, Problem> {
+pub fn served_project(
+    description: Option<&str>,
+    manifest_path: Option<&Path>,
+) -> Result<Project, CommandProblem> {
     let project = match description {
         Some(text) => described(text)?,
         None => {

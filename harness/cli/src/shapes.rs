@@ -10,7 +10,7 @@ use thiserror::Error;
 use super::parity::SuiteRun;
 use super::{CliError, Project, say, setup};
 use crate::error::CommandError;
-use crate::find_spec::find_spec;
+use crate::find_spec::find_run;
 use mlx_parity_core::record::{Record, Status, TensorInfo};
 use mlx_parity_core::results::RunData;
 use mlx_parity_core::run_folder::{Folder, FolderError};
@@ -60,7 +60,7 @@ impl CommandError for ShapesError {
 
 pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, CliError> {
     let id = arguments.spec.as_str();
-    let spec = find_spec(project, id)?;
+    let spec = find_run(project, id)?;
     setup::ensure(project)?;
     let out = Out::of(project.root()).path().join("shapes");
     claim(&out).map_err(ShapesError::from)?;

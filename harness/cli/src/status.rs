@@ -1,4 +1,4 @@
-//! The command `status`: how far the runs have come that go on now.
+//! The command `status`: the progress of active runs.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -19,7 +19,7 @@ use mlx_parity_core::text::program::{program, suite_command};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
-    cargo xtask status             the runs that go on now, in any terminal\n  \
+    cargo xtask status             the active runs, in any terminal\n  \
     cargo xtask status --json      one JSON object\n\n\
     A checkpoint that was not reached yet is pending, not failed. Exits with 0, also when nothing\n\
     runs; `running` in the JSON object lists the runs, `debug` is the debug session.")]

@@ -11,22 +11,20 @@
 //!   -> record -> approval, debug -> run_folder -> runs, preflight, mutation -> results -> report
 //! ```
 
-// First, since its macros replace those of the standard library in all modules that follow.
+// Its macros replace those of the standard library.
 #[macro_use]
-pub mod text;
+extern crate mlx_parity_tensor;
+
+pub use mlx_parity_tensor::{compare, eprint, eprintln, files, gate, number, print, println, tensor, text};
 
 pub mod approval;
 pub mod calculate;
 pub mod ci;
-pub mod compare;
 pub mod debug;
 pub mod details;
 pub mod diagnose;
-pub mod files;
-pub mod gate;
 pub mod golden;
 pub mod mutation;
-pub mod number;
 pub mod preflight;
 pub mod recipe;
 pub mod record;
@@ -38,5 +36,4 @@ pub mod run_folder;
 pub mod runs;
 pub mod settings;
 pub mod spec;
-pub mod tensor;
 pub mod weights;

@@ -4,10 +4,11 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::compare::{Comparison, Metrics};
-use crate::diagnose::{Cause, Fact, RecipeUse};
+use crate::diagnose::{Cause, Fact, MadeFrom, RecipeUse};
 use crate::files::size::words;
 use crate::gate::{Class, Floor, Gate, Phase};
 use crate::number;
@@ -67,6 +68,9 @@ pub struct Record {
     /// Whether the golden's recipe was of use to the diagnosis.
     #[serde(default)]
     pub recipe: RecipeUse,
+    /// The tensors that the reference made the golden of a diagnosed failure from. Other records have no such field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made_from: Option<MadeFrom>,
     /// Whether the port continued with a golden here or earlier.
     pub injected: bool,
     /// Why the actual of a failure is not in the run folder. Other records have no such field.
@@ -105,6 +109,7 @@ impl Record {
             causes: Vec::new(),
             facts: Vec::new(),
             recipe: RecipeUse::None,
+            made_from: None,
             injected: false,
             not_kept: None,
             by_eye: None,
@@ -123,7 +128,7 @@ impl Record {
 }
 
 /// Whether one hit passed, and why.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
     /// Whether it passed, failed, or was measured only.
     pub status: Status,
@@ -149,7 +154,7 @@ impl Verdict {
 }
 
 /// Whether a hit passed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// Every check held.
@@ -163,7 +168,7 @@ pub enum Status {
 }
 
 /// The dtype and the shape of a tensor.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TensorInfo {
     /// The element type.
     pub dtype: Dtype,
@@ -208,7 +213,7 @@ pub struct ByEye {
 }
 
 /// A place in source code.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Location {
     /// The file, as the compiler names it.
     pub file: String,
@@ -351,6 +356,9 @@ mod tests {
         paths(&serde_json::to_value(tolerance).unwrap(), "gate", &mut found);
         let sometimes = [
             "not_kept",
+            "made_from",
+            "made_from.goldens",
+            "made_from.inputs",
             "image.golden_sha256",
             "image.actual_sha256",
             "by_eye",

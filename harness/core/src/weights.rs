@@ -205,6 +205,7 @@ mod tests {
                 no_floor: None,
                 spread: None,
                 place: None,
+                step: None,
             })
             .collect();
         let weights = entries.iter().map(|entry| (entry.name.clone(), entry)).collect();

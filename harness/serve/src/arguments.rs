@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use mlx_parity_cli::inspect::{GuardArguments, guard};
 use mlx_parity_cli::serve::served_project;
 use mlx_parity_core::text::error_chain;
 use mlx_parity_core::text::printable::{indented, paint};
@@ -41,24 +42,30 @@ enum Command {
     },
     /// Serve specs, runs and debug sessions over MCP, on standard input and output
     Mcp,
+    /// Run a command below this process, and end it when standard input closes
+    #[command(hide = true)]
+    Guard(GuardArguments),
 }
 
 /// Runs the program and returns its exit code.
 pub fn main() -> ExitCode {
     let Arguments { command, manifest_path, project } = Arguments::parse();
-    let project = match served_project(project.as_deref(), manifest_path.as_deref()) {
-        Ok(project) => project,
-        Err(problem) => return refuse(&problem.to_string(), problem.next().as_deref()),
+    let project = || {
+        let project = served_project(project.as_deref(), manifest_path.as_deref());
+        project.map_err(|problem| (problem.to_string(), problem.next()))
     };
-    match command {
-        Command::Rest { listen, start } => match rest::run(project, &listen, start.as_deref()) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => refuse(&error_chain(&error), error.next().as_deref()),
-        },
-        Command::Mcp => match mcp::run(project) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => refuse(&error_chain(&error), None),
-        },
+    let served = match command {
+        Command::Guard(arguments) => return guard(&arguments),
+        Command::Rest { listen, start } => project().and_then(|project| {
+            rest::run(project, &listen, start.as_deref()).map_err(|error| (error_chain(&error), error.next()))
+        }),
+        Command::Mcp => {
+            project().and_then(|project| mcp::run(project).map_err(|error| (error_chain(&error), None)))
+        }
+    };
+    match served {
+        Ok(()) => ExitCode::SUCCESS,
+        Err((message, next)) => refuse(&message, next.as_deref()),
     }
 }
 

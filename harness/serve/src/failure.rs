@@ -1,6 +1,6 @@
 //! Why a server could not do what it was asked.
 
-use mlx_parity_cli::Problem;
+use mlx_parity_cli::CommandProblem;
 use mlx_parity_cli::debug::DebugError;
 use mlx_parity_core::text::error_chain;
 use serde_json::{Value, json};
@@ -59,8 +59,8 @@ impl From<DebugError> for Failure {
     }
 }
 
-impl From<Problem> for Failure {
-    fn from(problem: Problem) -> Self {
+impl From<CommandProblem> for Failure {
+    fn from(problem: CommandProblem) -> Self {
         Self { kind: FailureKind::NotFound, message: problem.to_string(), next: problem.next() }
     }
 }

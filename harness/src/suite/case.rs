@@ -39,6 +39,10 @@ pub(super) struct Case {
     pub(super) spec: Arc<Spec>,
     pub(super) level: u8,
     inject: Inject,
+    /// For a twin: the run that it is compared with.
+    pub(super) other: Option<Arc<Self>>,
+    /// Checkpoints that twins are compared with.
+    keep: Vec<String>,
     /// Why this suite cannot run the spec: its port is not registered, or no checkpoint is checked at this level.
     pub(super) unusable: Option<String>,
     /// The selected checkpoints; unset if the port must run to its end.
@@ -56,6 +60,8 @@ impl Case {
         spec: Arc<Spec>,
         level: u8,
         inject: Inject,
+        other: Option<Arc<Self>>,
+        keep: Vec<String>,
         unusable: Option<String>,
     ) -> Self {
         Self {
@@ -63,6 +69,8 @@ impl Case {
             spec,
             level,
             inject,
+            other,
+            keep,
             unusable,
             wanted: OnceLock::new(),
             selected: OnceLock::new(),
@@ -89,6 +97,15 @@ impl Case {
     /// Returns the spec's account and the result of the trial `name`. The first call runs the spec; other calls wait
     /// for that run.
     pub(super) fn trial(&self, name: &str) -> Result<(&Account, &TrialResult), String> {
+        let account = self.ended().map_err(Clone::clone)?;
+        account
+            .trial(name)
+            .map(|trial| (&**account, trial))
+            .ok_or_else(|| format!("`{}` has no result for trial `{name}`; please report this", self.spec.id))
+    }
+
+    /// Returns the spec's account. The first call runs the spec.
+    fn ended(&self) -> Result<&Arc<Account>, &String> {
         let account = self.account.get_or_init(|| {
             let run = self.context.run_folder()?;
             let data = self.data(run.join(&self.spec.id)).map_err(|error| error_chain(&error))?;
@@ -111,11 +128,22 @@ impl Case {
             }
             Ok(Arc::new(account))
         });
-        let account = account.as_ref().map_err(Clone::clone)?;
-        account
-            .trial(name)
-            .map(|trial| (&**account, trial))
-            .ok_or_else(|| format!("`{}` has no result for trial `{name}`; please report this", self.spec.id))
+        account.as_ref()
+    }
+
+    /// Returns the run folder of the run that this twin is compared with, after that run. A run that did not finish is an
+    /// obstacle.
+    fn other_folder(&self) -> Result<Option<Folder>, Obstacle> {
+        let Some(other) = &self.other else { return Ok(None) };
+        let unfinished = |why: &str| Obstacle {
+            class: Class::Missing,
+            text: format!("`{}`, which it is compared with, has no results: {why}", other.spec.id),
+        };
+        let account = other.ended().map_err(|why| unfinished(why))?;
+        match account.data.incomplete(&other.spec) {
+            Some(why) => Err(unfinished(&why)),
+            None => Ok(Some(account.data.folder().clone())),
+        }
     }
 
     /// Returns the spec's account, or `None` if no trial has run the spec.
@@ -142,6 +170,8 @@ impl Case {
 
     /// Runs the spec, or waits for the process that runs it, and reads the run folder.
     fn data(&self, folder: PathBuf) -> Result<RunData, FolderError> {
+        // The other run comes first: it has a lock of its own.
+        let other = self.other_folder();
         let folder = Folder::create(folder)?;
         let _held = folder.lock()?;
         let mut retry = false;
@@ -173,6 +203,8 @@ impl Case {
                 peek: self.context.settings.peek.clone(),
                 times: self.context.settings.times,
                 keep_all: self.context.settings.keep == Keep::All,
+                keep: self.keep.clone(),
+                other: other.as_ref().ok().cloned().flatten(),
                 approvals: Vec::new(),
                 shapes: false,
                 mutate: None,
@@ -185,7 +217,7 @@ impl Case {
             folder.write_json(STARTED, &Started { process: std::process::id(), attempt: attempt() })?;
             folder.write_json(SPEC_FILE, &SpecFile::of(&self.spec))?;
             folder.write_json(JOB, &job)?;
-            self.run(job)?
+            self.run(job, other.err())?
         };
         folder.write_json(EXIT, &exit)?;
         RunData::read(&folder)?.ok_or_else(|| FolderError::Read {
@@ -194,8 +226,9 @@ impl Case {
         })
     }
 
-    fn run(&self, mut job: Job) -> Result<Exit, FolderError> {
+    fn run(&self, mut job: Job, obstacle: Option<Obstacle>) -> Result<Exit, FolderError> {
         let (fixtures, mut obstacles) = self.fixtures();
+        obstacles.extend(obstacle);
         let approvals = Approvals::read(&Approvals::path(&self.context.spec_root, &self.spec.id));
         match approvals {
             Ok(approvals) if self.inject == Inject::Declared => job.approvals = approvals.pictures,

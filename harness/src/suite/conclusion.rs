@@ -152,7 +152,8 @@ fn print_next(suite: &SuiteTrials, counts: &Counts) {
     if counts.failed > 0 {
         println!("parity: next: `{program} diagnose`, then `{program} report`");
     }
-    if counts.new > 0 {
+    // First things first: a red run has something else to do next.
+    if counts.new > 0 && counts.failed == 0 {
         println!("parity: {}; next: `{program} accept`", counted(counts.new, "new snapshot"));
     }
 }

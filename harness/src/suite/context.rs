@@ -11,13 +11,13 @@ use mlx_parity_core::run_folder::{
 };
 use mlx_parity_core::runs::{Going, Out, RunName};
 use mlx_parity_core::settings::Settings;
-use mlx_parity_core::spec::{Host, Spec, SpecError, Specs};
+use mlx_parity_core::spec::{Host, Inject, Spec, SpecError, Specs};
 use mlx_parity_core::text::error_chain;
 use mlx_parity_core::text::program::program;
 
 use super::Suite;
 use super::checkout::checkout;
-use super::loaded_specs::unusable;
+use super::loaded_specs::{unusable, with_twins};
 
 /// The roots, settings and run folder that all specs of a suite share.
 #[derive(Debug)]
@@ -139,7 +139,7 @@ impl Context {
         let (specs, broken) = self.known.get_or_init(|| {
             let Specs { specs, broken, unreadable, .. } = Specs::load(&self.spec_root);
             let broken = broken.iter().chain(&unreadable).map(broken_spec).collect();
-            (specs.into_iter().map(Arc::new).collect(), broken)
+            (with_twins(specs).into_iter().map(Arc::new).collect(), broken)
         });
         Plan {
             format: FORMAT,
@@ -171,6 +171,9 @@ impl Context {
 
     /// Returns the first requirement of the spec that this machine does not meet.
     pub(super) fn unmet(&self, spec: &Spec) -> Option<String> {
+        if spec.twin.is_some() && self.settings.inject != Inject::Declared {
+            return Some("is compared with a free run, but goldens are injected into this one".to_owned());
+        }
         spec.unmet(&Host::here(&self.fixture_root, &spec.fixtures))
     }
 

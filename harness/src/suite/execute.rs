@@ -18,7 +18,10 @@ pub(super) fn run(suite: &Suite, arguments: &Arguments, refused: Option<String>)
     let mut all = SuiteTrials::of(suite, arguments, refused);
     all.select(arguments);
     let trials = std::mem::take(&mut all.trials);
-    let conclusion = libtest_mimic::run(arguments, trials.into_iter().map(|(trial, _)| trial).collect());
+    // Specs run one after the other anyway, because one worker holds the device. With one thread, trials are also printed in
+    // their order: the first divergence comes before its consequences.
+    let ordered = Arguments { test_threads: arguments.test_threads.or(Some(1)), ..arguments.clone() };
+    let conclusion = libtest_mimic::run(&ordered, trials.into_iter().map(|(trial, _)| trial).collect());
     if arguments.list {
         return ExitCode::SUCCESS;
     }

@@ -10,7 +10,7 @@ use mlx_parity_core::settings::Settings;
 use mlx_parity_core::spec::{Spec, SpecError, Specs};
 use mlx_parity_core::text::suggest::did_you_mean;
 
-/// The specs below the spec root, and the files that are not valid specs.
+/// The specs below the spec root, each with its twins, and the files that are not valid specs.
 #[derive(Default)]
 pub(super) struct LoadedSpecs {
     pub(super) specs: Vec<Spec>,
@@ -27,18 +27,31 @@ impl LoadedSpecs {
         let one = arguments.filter.as_deref().filter(|_| arguments.exact && !arguments.list);
         match one.and_then(|name| name.split_once("::")) {
             Some((id, name)) if id != "parity" && name != SPEC => {
-                let (specs, broken) = match Specs::load_one(&suite.spec_root, id) {
-                    Ok(spec) => (vec![spec], Vec::new()),
+                // A twin needs the run that it is compared with.
+                let main = id.split_once('+').map_or(id, |(main, _)| main);
+                let (specs, broken) = match Specs::load_one(&suite.spec_root, main) {
+                    Ok(spec) => (with_twins(vec![spec]), Vec::new()),
                     Err(error) => (Vec::new(), vec![*error]),
                 };
                 Self { specs, broken, unreadable: None, whole: false }
             }
             _ => {
                 let Specs { specs, broken, unreadable, .. } = Specs::load(&suite.spec_root);
-                Self { specs, broken, unreadable, whole: true }
+                Self { specs: with_twins(specs), broken, unreadable, whole: true }
             }
         }
     }
+}
+
+/// Returns the specs, each followed by its twins.
+pub(super) fn with_twins(specs: Vec<Spec>) -> Vec<Spec> {
+    let mut all = Vec::with_capacity(specs.len());
+    for spec in specs {
+        let twins: Vec<Spec> = spec.twin_specs().collect();
+        all.push(spec);
+        all.extend(twins);
+    }
+    all
 }
 
 impl Suite {
@@ -69,6 +82,13 @@ impl Suite {
 /// Returns why a suite with these ports cannot run the spec at `level`, or `None` if it can.
 pub(super) fn unusable(ports: &[String], spec: &Spec, level: u8) -> Option<String> {
     if !ports.contains(&spec.port) {
+        if let Some((port, twin)) = spec.port.split_once('+') {
+            let prefix = format!("{port}+");
+            let near = did_you_mean(twin, ports.iter().filter_map(|name| name.strip_prefix(&prefix)));
+            return Some(format!(
+                "twin `{twin}` of port `{port}` is not registered with `Suite::twin`{near}"
+            ));
+        }
         let near = did_you_mean(&spec.port, ports.iter().map(String::as_str));
         return Some(format!("port `{}` is not registered with `Suite::port`{near}", spec.port));
     }

@@ -112,6 +112,32 @@ impl Suite {
         self
     }
 
+    /// Registers a variant of a port: the closure runs the same model in another way, such as with padding, in chunks or
+    /// compiled. Specs declare it under `twins: {<name>: …}`, and compare its taps with those of another run.
+    ///
+    /// ```no_run
+    /// # fn forward(x: &mlx_rs::Array) -> Result<mlx_rs::Array, mlx_rs::error::Exception> { Ok(x.clone()) }
+    /// # let suite = mlx_parity::Suite::new(".", "parity-specs", "fixtures");
+    /// suite
+    ///     .port("llama::decoder", |run| {
+    ///         mlx_parity_tap::tap("out", forward(&run.input("ids")?)?)?;
+    ///         Ok(())
+    ///     })
+    ///     .twin("llama::decoder", "twice", |run| {
+    ///         forward(&run.input("ids")?)?;
+    ///         mlx_parity_tap::tap("out", forward(&run.input("ids")?)?)?;
+    ///         Ok(())
+    ///     });
+    /// ```
+    pub fn twin(
+        self,
+        port: &str,
+        name: &str,
+        variant: impl Fn(&Run) -> PortResult + Send + Sync + 'static,
+    ) -> Self {
+        self.port(format!("{port}+{name}"), variant)
+    }
+
     /// Makes this the suite that `cargo xtask fault-bench` runs. The command writes the specs: each spec unchanged, and
     /// once per fault with the port `<port>/<fault>`.
     ///

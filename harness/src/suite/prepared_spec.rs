@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use super::Suite;
+use crate::worker::launch;
 use mlx_parity_core::approval::{Approval, Approvals};
 use mlx_parity_core::golden::{ChecksumMemory, FixtureSet, Trust};
 use mlx_parity_core::preflight::look_at_fixtures;
-use mlx_parity_core::run_folder::{Folder, Job, Verified};
+use mlx_parity_core::run_folder::{Exit, Folder, JOB, Job, Line, Verified};
 use mlx_parity_core::runs::{Out, claim};
 use mlx_parity_core::settings::Settings;
 use mlx_parity_core::spec::{Host, Inject, Spec, Specs};
@@ -17,6 +18,8 @@ pub(super) struct PreparedSpec {
     pub(super) spec: Spec,
     pub(super) out: Out,
     pub(super) folder: Folder,
+    /// For a twin: the folder of the run that it is compared with.
+    other: Option<Folder>,
     fixtures: Option<FixtureSet>,
     approvals: Vec<Approval>,
     settings: Settings,
@@ -59,12 +62,39 @@ impl PreparedSpec {
         }
         let approvals = Approvals::read(&Approvals::path(&suite.spec_root, id));
         let approvals = approvals.map_err(|error| error_chain(&error))?.pictures;
+        let other = match &spec.twin {
+            Some(twin) => Some(Self::other_run(suite, &spec, &twin.of, within)?),
+            None => None,
+        };
         let message = |error: mlx_parity_core::run_folder::FolderError| error_chain(&error);
         claim(within).map_err(message)?;
         let folder = Folder::create(within.join(id)).map_err(message)?;
         let held = folder.lock().map_err(message)?;
         folder.clear().map_err(message)?;
-        Ok(Self { spec, out, folder, fixtures, approvals, settings, _held: held })
+        Ok(Self { spec, out, folder, other, fixtures, approvals, settings, _held: held })
+    }
+
+    /// Runs the spec `id` in its folder below `within`, and keeps the tensors that the twin is compared with.
+    ///
+    /// # Errors
+    /// Why the run did not finish, in words.
+    fn other_run(suite: &Suite, twin: &Spec, id: &str, within: &Path) -> Result<Folder, String> {
+        let prepared = Self::in_folder(suite, id, within)?;
+        let keep = twin.checkpoints.iter().map(|checkpoint| checkpoint.name.clone()).collect();
+        let (job, folder) = (Job { keep, ..prepared.job(suite) }, prepared.folder.clone());
+        let message = |error: mlx_parity_core::run_folder::FolderError| error_chain(&error);
+        folder.write_json(JOB, &job).map_err(message)?;
+        let exit = launch(&job, prepared.spec.timeout, &prepared.out.device());
+        let lines = folder.lines().map_err(message)?;
+        let end = lines.iter().rev().find_map(|line| match line {
+            Line::End(end) => Some(end),
+            _ => None,
+        });
+        match end.map(|end| end.error.clone()) {
+            Some(None) if exit == Exit::Done => Ok(folder),
+            Some(Some(error)) => Err(format!("`{id}`, which it is compared with, failed: {error}")),
+            _ => Err(format!("`{id}`, which it is compared with, failed: {}", last_line(&folder))),
+        }
     }
 
     /// Returns how many bytes `PARITY_SIZE_LIMIT` leaves for the tensors of this run.
@@ -86,6 +116,8 @@ impl PreparedSpec {
             room: None,
             times: 0,
             keep_all: false,
+            keep: Vec::new(),
+            other: self.other.clone(),
             approvals: self.approvals.clone(),
             shapes: false,
             mutate: None,

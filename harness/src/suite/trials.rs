@@ -1,5 +1,6 @@
 //! The list of trials: one per checkpoint, and the trials for settings, discovery, fixtures, weights and statistics.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -110,11 +111,15 @@ impl SuiteTrials {
                 if text.is_empty() { Ok(TrialOutcome::Passed) } else { Err(Failed::from(text)) }
             });
         }
-        for (spec, unmet) in specs.into_iter().zip(unmet) {
+        let kept: Vec<Vec<String>> = specs.iter().map(|spec| kept_for_twins(spec, &specs)).collect();
+        for ((spec, unmet), keep) in specs.into_iter().zip(unmet).zip(kept) {
             let level = self.context.settings.level_of(&spec);
             let unusable = suite.unusable(&spec, level);
             let inject = self.context.settings.inject_into(&spec);
-            self.add(Arc::new(Case::new(Arc::clone(&self.context), spec, level, inject, unusable)), unmet);
+            let other =
+                spec.twin.as_ref().and_then(|twin| self.cases.iter().find(|case| case.spec.id == twin.of));
+            let (context, other) = (Arc::clone(&self.context), other.cloned());
+            self.add(Arc::new(Case::new(context, spec, level, inject, other, keep, unusable)), unmet);
         }
     }
 
@@ -216,7 +221,9 @@ impl SuiteTrials {
     /// Passes the selection to each case: whether to compare its statistics, and after which checkpoints the port may
     /// stop. A port runs to its end if a selected trial needs the whole run.
     pub(super) fn select(&mut self, arguments: &Arguments) {
-        for case in &self.cases {
+        // Twins follow the run that they are compared with, which must then run to its end.
+        let mut needed: BTreeSet<&str> = BTreeSet::new();
+        for case in self.cases.iter().rev() {
             let own = |(_, owner): &&(Trial, Owner)| {
                 owner.as_ref().is_some_and(|(other, _)| Arc::ptr_eq(other, case))
             };
@@ -229,9 +236,13 @@ impl SuiteTrials {
             }
             let whole =
                 [FIXTURE, WEIGHTS, MEMORY, STATS, SPEC].iter().any(|name| names.iter().any(|n| n == name));
+            let is_needed = needed.contains(case.spec.id.as_str());
+            if let Some(other) = case.other.as_ref().filter(|_| is_needed || !names.is_empty()) {
+                needed.insert(&other.spec.id);
+            }
             if !others.is_empty() {
                 case.select(names.iter().cloned().collect());
-                if !whole {
+                if !whole && !is_needed {
                     case.stop_after(names);
                 }
             }
@@ -250,6 +261,15 @@ impl Suite {
         let spec_root = self.spec_root.clone();
         move || discovery(&specs, &spec_root, fixture_root.as_deref())
     }
+}
+
+/// Returns the checkpoints of `spec` that twins among `specs` are compared with.
+fn kept_for_twins(spec: &Spec, specs: &[Arc<Spec>]) -> Vec<String> {
+    let twins = specs.iter().filter(|other| other.twin.as_ref().is_some_and(|twin| twin.of == spec.id));
+    let compared =
+        twins.flat_map(|twin| twin.checkpoints.iter()).filter(|checkpoint| !checkpoint.is_unseen());
+    let names: BTreeSet<&str> = compared.map(|checkpoint| checkpoint.name.as_str()).collect();
+    names.into_iter().map(str::to_owned).collect()
 }
 
 fn outcome(case: &Case, name: &str) -> Result<TrialOutcome, Failed> {

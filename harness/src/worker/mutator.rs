@@ -10,10 +10,12 @@ use mlx_rs::{Array, error::Exception};
 
 use super::array::{from_host, mlx_message, to_host};
 use super::by_eye::ApprovedByEye;
+use super::checked::Checked;
+use super::gradient::with_gradient;
 use super::hits::Hits;
 use super::picture::Picture;
 use super::port::PortResult;
-use super::tap_check::{Checked, TapCheck};
+use super::tap_check::TapCheck;
 use mlx_parity_core::golden::FixtureSet;
 use mlx_parity_core::mutation::{
     Mutation, MutationEvent, MutationKind, MutationLog, MutationResult, Noticed,
@@ -93,7 +95,7 @@ fn plan(clean: &[Record]) -> Vec<Mutation> {
 
 /// Returns the first checkpoint whose number of hits differs from the spec's `hits`.
 fn miscounted(spec: &Spec, level: u8, hits: &Hits) -> Option<String> {
-    let declared = spec.checkpoints.iter().filter(|checkpoint| checkpoint.level <= level);
+    let declared = spec.checkpoints.iter().filter(|one| one.level <= level && !one.is_unseen());
     let mut other = declared.filter(|one| hits.of(&one.name) != u64::from(one.hits));
     other.next().map(|one| one.name.clone())
 }
@@ -131,6 +133,9 @@ impl Driver for Mutator {
         let hit = seen.hits.next(name);
         let spec = Rc::clone(&self.spec);
         let checkpoint = &spec.checkpoints[index];
+        if checkpoint.is_unseen() {
+            return Ok(array);
+        }
         let here = self
             .mutation
             .as_ref()
@@ -148,7 +153,8 @@ impl Driver for Mutator {
         if let Some(kind) = here {
             match kind.apply(&actual) {
                 Some(tensor) => {
-                    continued = from_host(&tensor.view()).map_err(|error| problem(error.to_string()))?;
+                    let changed = from_host(&tensor.view()).map_err(|error| problem(error.to_string()))?;
+                    continued = with_gradient(changed, &continued)?;
                     actual = tensor;
                 }
                 None if hit == 0 => {
@@ -184,7 +190,7 @@ impl Driver for Mutator {
         }
         match injected {
             None => Ok(continued),
-            Some(golden) => golden.map_err(|error| problem(error.to_string())),
+            Some(golden) => with_gradient(golden.map_err(|error| problem(error.to_string()))?, &continued),
         }
     }
 }

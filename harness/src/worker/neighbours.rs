@@ -1,7 +1,7 @@
 //! The goldens, inputs and weights around a checkpoint, in the port's layout. A diagnosis explains an error with them.
 
 use mlx_parity_core::diagnose::{KnownTensor, KnownTensors};
-use mlx_parity_core::golden::{FixtureSet, Role, TensorEntry, in_port_layout};
+use mlx_parity_core::golden::{FixtureSet, Role, StepFacts, TensorEntry, in_port_layout};
 use mlx_parity_core::spec::Spec;
 use mlx_parity_core::tensor::{Tensor, TensorView};
 
@@ -60,6 +60,11 @@ impl KnownTensors for Neighbours<'_> {
         let mut bytes = vec![0; view.len() * view.dtype().size()];
         view.gather(0, &mut bytes);
         Tensor::from_vec(view.dtype(), view.shape().to_vec(), bytes).ok()
+    }
+
+    fn steps(&self) -> Vec<(&str, &StepFacts)> {
+        let goldens = self.fixtures.entries(Role::Golden);
+        goldens.filter_map(|entry| Some((entry.name.as_str(), entry.step.as_ref()?))).collect()
     }
 
     fn work(&self, other: &KnownTensor) -> usize {

@@ -12,24 +12,28 @@ use mlx_parity_tap::Driver;
 use mlx_rs::{Array, error::Exception};
 
 use super::actuals::{Actuals, Room};
-use super::array::{info_of, to_host};
+use super::array::{info_of, mlx_message, to_host};
 use super::by_eye::ApprovedByEye;
+use super::checked::Checked;
 use super::clock::Clock;
+use super::gradient::with_gradient;
 use super::hits::Hits;
 use super::peek::Peeks;
 use super::picture::Picture;
 use super::plant_fault::TapFaults;
+use super::run_log::Log;
 use super::source_files::source_files;
-use super::tap_check::{Checked, TapCheck};
+use super::tap_check::TapCheck;
 use super::usage::Usage;
+use mlx_parity_core::compare::Comparison;
 use mlx_parity_core::details::{Details, Sources};
 use mlx_parity_core::diagnose::Diagnosis;
 use mlx_parity_core::gate::Class;
 use mlx_parity_core::golden::FixtureSet;
 use mlx_parity_core::record::{self, Record, Status};
 use mlx_parity_core::run_folder::Job;
-use mlx_parity_core::run_folder::{Folder, FolderError, Line, TAP_LINE, Writer};
-use mlx_parity_core::spec::{Spec, hit_name};
+use mlx_parity_core::run_folder::{Folder, FolderError, Line, TAP_LINE};
+use mlx_parity_core::spec::{Checkpoint, Spec, hit_name};
 use mlx_parity_core::tensor::Tensor;
 use mlx_parity_core::text::error_chain;
 use mlx_parity_core::text::printable::clean;
@@ -64,6 +68,8 @@ pub(super) struct Observer {
     clock: Clock,
     /// Whether the actuals of green checkpoints are kept, too.
     keeps_all: bool,
+    /// Checkpoints whose actuals are kept for twins.
+    keeps: BTreeSet<String>,
     /// Describes the tensors that `PARITY_PEEK` names.
     peeks: Option<Peeks>,
     /// Number of hits to reach per checkpoint before the port can stop; `None` if it must run to its end.
@@ -92,56 +98,6 @@ pub(super) struct Hit {
     pub(super) injected: bool,
 }
 
-/// The log of a run, and the state that the worker needs after the port has returned.
-pub(super) struct Log {
-    writer: Writer,
-    /// Taps that the spec does not declare.
-    undeclared: BTreeSet<String>,
-    stopped: bool,
-    red: bool,
-    /// The last error that a tap returned.
-    tap_error: Option<String>,
-    /// What the port has used so far.
-    usage: Usage,
-    /// The last declared tap, and its hit.
-    last: Option<(String, u64)>,
-}
-
-impl Log {
-    pub(super) fn write(&mut self, line: &Line) -> Result<(), FolderError> {
-        self.writer.write(line)
-    }
-
-    /// Returns whether the observer stopped the port after the last selected checkpoint.
-    pub(super) fn stopped(&self) -> bool {
-        self.stopped
-    }
-
-    /// Returns a port's error with the tap's error in front. MLX loses the tap's message inside a function that is
-    /// compiled or differentiated.
-    pub(super) fn with_tap_error(&self, error: String) -> String {
-        match &self.tap_error {
-            Some(cause) if !error.contains(cause.as_str()) => format!("{cause} ({error})"),
-            _ => error,
-        }
-    }
-
-    /// Returns what the port has used so far.
-    pub(super) fn usage(&mut self) -> &mut Usage {
-        &mut self.usage
-    }
-
-    /// Returns the last declared tap that the port reached, and its hit.
-    pub(super) fn last(&self) -> Option<(String, u64)> {
-        self.last.clone()
-    }
-
-    /// Returns whether a checkpoint with an expected tensor failed.
-    pub(super) fn is_red(&self) -> bool {
-        self.red
-    }
-}
-
 impl Observer {
     pub(super) fn start(
         job: &Job,
@@ -151,16 +107,7 @@ impl Observer {
         faults: TapFaults,
         room: Room,
     ) -> Result<Self, FolderError> {
-        let writer = Writer::create(&job.folder)?;
-        let log = Log {
-            writer,
-            undeclared: BTreeSet::new(),
-            stopped: false,
-            red: false,
-            tap_error: None,
-            usage: Usage::default(),
-            last: None,
-        };
+        let log = Log::create(&job.folder)?;
         Usage::next_stage();
         let wanted = job.until.as_ref().map(|names| {
             names.iter().filter_map(|name| Some((name.clone(), spec.checkpoint(name)?.hits.into()))).collect()
@@ -183,6 +130,7 @@ impl Observer {
             latest: Some((0, String::new())),
             clock,
             keeps_all: job.keep_all,
+            keeps: job.keep.iter().cloned().collect(),
             peeks: Peeks::start(job),
             wanted,
             keeps_hits: job.debug.is_some(),
@@ -233,7 +181,7 @@ impl Observer {
         let hit = self.hits.next(name);
         print_tap(&hit_name(name, hit));
         let Some(index) = self.check.index(name) else {
-            self.note_undeclared(name)?;
+            self.log.borrow_mut().note_undeclared(name).map_err(folder_error)?;
             self.peek(name, hit, &array, None, place);
             if self.keeps_hits {
                 let name = name.to_owned();
@@ -244,6 +192,10 @@ impl Observer {
         };
         let spec = Rc::clone(&self.spec);
         let checkpoint = &spec.checkpoints[index];
+        if checkpoint.is_unseen() {
+            self.note_unseen(checkpoint, hit, &array, place)?;
+            return Ok(array);
+        }
         let info = info_of(&array);
         let (mut actual, mut checked) = (None, self.check.check_info(checkpoint, hit, &info));
         let is_wrong = checked.is_some();
@@ -267,7 +219,7 @@ impl Observer {
             }
             Some(_) => self.clock.millis(),
         };
-        let memory = self.log.borrow_mut().usage.tap(millis, actual.is_some());
+        let memory = self.log.borrow_mut().usage().tap(millis, actual.is_some());
         let is_evaluated_later =
             checked.as_ref().is_some_and(|checked| fits(&info, checked)) && actual.is_none();
         let Checked { outcome, expected, floor, injected, sequence, picture, diagnosis, error, place: made } =
@@ -290,6 +242,7 @@ impl Observer {
             causes: diagnosis.causes,
             facts: diagnosis.facts,
             recipe: diagnosis.recipe,
+            made_from: diagnosis.made_from,
             injected: self.injected || injected.is_some(),
             ..Record::of_checkpoint(&spec, checkpoint, outcome)
         };
@@ -297,12 +250,8 @@ impl Observer {
         self.sequence += 1;
         self.injected = record.injected;
         let is_red = record.verdict.status == Status::Fail;
-        {
-            let mut log = self.log.borrow_mut();
-            log.red |= is_red && record.expected.is_some();
-            log.last = Some((name.to_owned(), hit));
-        }
-        let is_wanted = is_red || self.keeps_all;
+        self.log.borrow_mut().note_hit(&record);
+        let is_wanted = is_red || self.keeps_all || self.keeps.contains(name);
         let is_kept = is_wanted && (actual.is_some() || is_evaluated_later);
         record.not_kept = no_room.filter(|_| is_kept);
         let record = Arc::new(record);
@@ -339,8 +288,43 @@ impl Observer {
         match injected {
             None => Ok(array),
             Some(golden) => golden
+                .and_then(|golden| Ok(with_gradient(golden, &array)?))
                 .map_err(|error| Exception::custom(format!("cannot inject the golden of `{name}`: {error}"))),
         }
+    }
+
+    /// Records a tap that the spec declares as unseen. It must be inside compiled code, or something else runs than the
+    /// spec says.
+    fn note_unseen(
+        &mut self,
+        checkpoint: &Checkpoint,
+        hit: u64,
+        array: &Array,
+        place: &'static Location<'static>,
+    ) -> Result<(), Exception> {
+        let (class, detail) = match array.eval() {
+            Err(error) if is_inside_transform(&error) => {
+                (None, "inside compiled code, where no tensor can be evaluated")
+            }
+            Err(error) => return Err(evaluation_error(&checkpoint.name, error)),
+            Ok(()) => (
+                Some(Class::Spec),
+                "the spec declares it as unseen, but its tensor can be evaluated: the tap is not inside compiled code; \
+                 compile it, or compare it",
+            ),
+        };
+        let outcome = Comparison { class, detail: detail.to_owned(), metrics: None };
+        let record = Record {
+            hit,
+            sequence: self.sequence,
+            actual: Some(info_of(array)),
+            location: Some(record::Location { file: place.file().to_owned(), line: place.line() }),
+            injected: self.injected,
+            ..Record::of_checkpoint(&self.spec, checkpoint, outcome)
+        };
+        self.sequence += 1;
+        self.write(&Line::Checkpoint(Arc::new(record)))?;
+        self.stop_if_done(&checkpoint.name, hit + 1)
     }
 
     /// Describes the tensor if `PARITY_PEEK` names its tap.
@@ -374,11 +358,6 @@ impl Observer {
         }
     }
 
-    fn note_undeclared(&self, name: &str) -> Result<(), Exception> {
-        let is_new = self.log.borrow_mut().undeclared.insert(name.to_owned());
-        if is_new { self.write(&Line::Undeclared { name: name.to_owned() }) } else { Ok(()) }
-    }
-
     /// Logs the first tap that the reference reaches earlier than the port does.
     fn note_order(&mut self, name: &str, sequence: Option<u64>) -> Result<(), Exception> {
         let (Some(sequence), Some((latest, after))) = (sequence, &mut self.latest) else { return Ok(()) };
@@ -392,7 +371,7 @@ impl Observer {
     }
 
     fn write(&self, line: &Line) -> Result<(), Exception> {
-        self.log.borrow_mut().write(line).map_err(|error| Exception::custom(error_chain(&error)))
+        self.log.borrow_mut().write(line).map_err(folder_error)
     }
 
     /// Returns an error, which ends the forward pass, once every selected checkpoint was reached.
@@ -404,7 +383,7 @@ impl Observer {
         if !wanted.is_empty() {
             return Ok(());
         }
-        self.log.borrow_mut().stopped = true;
+        self.log.borrow_mut().note_stop();
         Err(Exception::custom("stopped: no later checkpoint is selected"))
     }
 }
@@ -417,12 +396,13 @@ impl Driver for Observer {
         place: &'static Location<'static>,
     ) -> Result<Array, Exception> {
         let observed = self.observe(name, array, place);
-        let mut log = self.log.borrow_mut();
-        if !log.stopped {
-            log.tap_error = observed.as_ref().err().map(|error| super::array::mlx_message(error.what()));
-        }
+        self.log.borrow_mut().note_returned(&observed);
         observed
     }
+}
+
+fn folder_error(error: FolderError) -> Exception {
+    Exception::custom(error_chain(&error))
 }
 
 /// Returns whether an array with a wrong shape or dtype is small enough to evaluate: no larger than its golden or
@@ -443,14 +423,19 @@ fn print_tap(name: &str) {
     let _ = out.flush().and_then(|()| writeln!(out, "{TAP_LINE}{}", clean(name))).and_then(|()| out.flush());
 }
 
-/// Returns an evaluation error with the name of the tap. If the tap is inside a transformed function, the error also
+/// Returns whether an array could not be evaluated because a function is being traced.
+fn is_inside_transform(error: &Exception) -> bool {
+    error.what().contains("during function transformations")
+}
+
+/// Returns an evaluation error with the name of the tap. If the tap is inside a compiled function, the error also
 /// advises what to do, which the message from MLX does not.
 fn evaluation_error(name: &str, error: Exception) -> Exception {
-    let text = super::array::mlx_message(error.what());
-    if text.contains("during function transformations") {
+    let text = mlx_message(error.what());
+    if is_inside_transform(&error) {
         return Exception::custom(format!(
-            "tap `{name}` is inside a function that is compiled or differentiated, where MLX cannot evaluate an array: \
-             call the function without `compile` in the parity run"
+            "tap `{name}` is inside a function that is compiled, where MLX cannot evaluate an array: call the function without \
+             `compile` in the parity run, or declare the tap as `unseen` in a twin"
         ));
     }
     Exception::custom(format!("tap `{name}` could not be evaluated: {text}"))

@@ -10,10 +10,10 @@ use mlx_rs::{Array, error::Exception};
 #[derive(Clone, Default)]
 pub(super) struct TapFaults(Rc<RefCell<BTreeMap<String, TapFault>>>);
 
-type Change = dyn Fn(Array) -> Result<Array, Exception>;
+type PlantedChange = dyn Fn(Array) -> Result<Array, Exception>;
 
 struct TapFault {
-    change: Rc<Change>,
+    change: Rc<PlantedChange>,
     reached: Rc<Cell<bool>>,
 }
 

@@ -1,7 +1,7 @@
 //! The inputs, weights and parameters of one spec, as a port reads them.
 
-use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::error::Error;
 use std::rc::Rc;
 
@@ -14,7 +14,7 @@ use super::clock::Clock;
 use super::error::RunError;
 use super::plant_fault::TapFaults;
 use super::weights::WeightSet;
-use mlx_parity_core::golden::FixtureSet;
+use mlx_parity_core::golden::{FixtureSet, Role};
 use mlx_parity_core::run_folder::{Audit, Metric, WeightSize};
 use mlx_parity_core::spec::Spec;
 
@@ -36,6 +36,10 @@ pub struct Run {
     faults: TapFaults,
     /// The port's own numbers.
     metrics: RefCell<BTreeMap<String, Metric>>,
+    /// The optimiser's step that the port is in, from 1.
+    step: Cell<u32>,
+    /// The position of each golden in the reference's run.
+    order: OnceCell<HashMap<String, u64>>,
 }
 
 /// The most numbers of one port.
@@ -62,7 +66,42 @@ impl Run {
             clock,
             faults,
             metrics: RefCell::default(),
+            step: Cell::new(1),
+            order: OnceCell::new(),
         })
+    }
+
+    /// Prepares for a forward pass. One run can have several, such as a second one on golden inputs.
+    pub(super) fn start_pass(&self) {
+        self.step.set(1);
+    }
+
+    /// Returns the number of the optimiser's step that the port is in, from 1.
+    pub(super) fn step(&self) -> u32 {
+        self.step.get()
+    }
+
+    /// Ends the optimiser's step.
+    pub(super) fn end_step(&self) {
+        self.step.set(self.step.get() + 1);
+    }
+
+    /// Returns the position of each golden in the reference's run.
+    pub(super) fn golden_order(&self) -> &HashMap<String, u64> {
+        self.order.get_or_init(|| {
+            let goldens = self.fixtures.iter().flat_map(|set| set.entries(Role::Golden));
+            goldens.filter_map(|entry| Some((entry.name.clone(), entry.sequence?))).collect()
+        })
+    }
+
+    /// Notes a gradient, if the spec declares its parameter as frozen.
+    pub(super) fn note_gradient(&self, name: &str, gradient: &Array) -> Result<(), Exception> {
+        self.weights.as_ref().map_or(Ok(()), |weights| weights.note_gradient(name, gradient))
+    }
+
+    /// Returns whether the spec declares this parameter as frozen, and notes it if it differs from its weight.
+    pub(super) fn note_parameter(&self, name: &str, parameter: &Array) -> Result<bool, Exception> {
+        self.weights.as_ref().map_or(Ok(false), |weights| weights.note_parameter(name, parameter))
     }
 
     /// Returns the input `name` with the dtype and the shape in the fixture. The spec must declare it in `inputs`.
@@ -158,8 +197,9 @@ impl Run {
 
     /// Returns the declared inputs that the port never read.
     pub(super) fn unused_inputs(&self) -> Vec<String> {
-        let asked = self.asked.borrow();
-        self.spec.inputs.iter().filter(|input| !asked.contains(*input)).cloned().collect()
+        let (asked, masks) = (self.asked.borrow(), self.spec.masks());
+        let is_used = |input: &&String| asked.contains(*input) || masks.contains(input.as_str());
+        self.spec.inputs.iter().filter(|input| !is_used(input)).cloned().collect()
     }
 
     /// Returns the audit of the weights, or `None` if the spec has no weights.

@@ -18,6 +18,7 @@ use super::environment::environment;
 use super::mlx;
 use super::mutator::mutate;
 use super::observer::Observer;
+use super::other_run::OtherRun;
 use super::panic_message::{note_places, panic_text};
 use super::plant_fault::TapFaults;
 use super::port::{Port, PortResult, Run};
@@ -75,19 +76,25 @@ fn run(path: &Path, ports: &BTreeMap<String, Port>) -> Result<(), String> {
     job.folder
         .write_json(ENVIRONMENT, &environment(&job, &device, mlx::version()))
         .map_err(|error| error_chain(&error))?;
-    if let Some(fixtures) = &fixtures {
-        job.folder.write_json(ORDER, &order(fixtures)).map_err(|error| error_chain(&error))?;
+    let other = OtherRun::open(&spec, job.other.as_ref())?;
+    let order = other.as_ref().map(OtherRun::order).or_else(|| fixtures.as_deref().map(order));
+    if let Some(order) = order {
+        job.folder.write_json(ORDER, &order).map_err(|error| error_chain(&error))?;
     }
 
     let clock = Clock::start();
     let faults = TapFaults::default();
     let run = Run::new(Rc::clone(&spec), fixtures.clone(), clock.clone(), faults.clone());
     let run = run.map_err(|error| error_chain(&error))?;
+    let pass = || {
+        run.start_pass();
+        port(&run)
+    };
     if job.shapes {
-        return pass_over_shapes(&job, &spec, fixtures.as_ref(), &faults, || port(&run));
+        return pass_over_shapes(&job, &spec, fixtures.as_ref(), &faults, pass);
     }
     if job.mutate.is_some() {
-        return mutate(&job, &spec, fixtures.as_ref(), || port(&run));
+        return mutate(&job, &spec, fixtures.as_ref(), pass);
     }
     let room = Room::of(job.room);
     if job.debug.is_some() {
@@ -96,7 +103,7 @@ fn run(path: &Path, ports: &BTreeMap<String, Port>) -> Result<(), String> {
         let observer =
             Observer::start(&deep, Rc::clone(&spec), fixtures.clone(), clock.clone(), faults.clone(), room)
                 .map_err(|error| error_chain(&error))?;
-        return step(&job, &spec, fixtures.as_ref(), job.level, &clock, observer, || port(&run));
+        return step(&job, &spec, fixtures.as_ref(), job.level, &clock, observer, pass);
     }
     let watch = |job: &Job| {
         let (spec, fixtures) = (Rc::clone(&spec), fixtures.clone());
@@ -109,7 +116,7 @@ fn run(path: &Path, ports: &BTreeMap<String, Port>) -> Result<(), String> {
     clock.restart();
     let started = Instant::now();
     // A panic is an error of the port. The checkpoints that the port reached before still count.
-    let outcome = catch_unwind(AssertUnwindSafe(|| drive(Box::new(observer), || port(&run)).0));
+    let outcome = catch_unwind(AssertUnwindSafe(|| drive(Box::new(observer), pass).0));
     let (rest, whole) = (clock.millis(), started.elapsed().as_secs_f64() * 1e3);
     let mut resources = log.borrow_mut().usage().resources(&run, rest, whole);
     job.folder.write_json(RESOURCES, &resources).map_err(|error| error_chain(&error))?;
@@ -128,8 +135,11 @@ fn run(path: &Path, ports: &BTreeMap<String, Port>) -> Result<(), String> {
         error: error.filter(|_| !stopped),
         stopped,
         unused_inputs: if stopped || failed { Vec::new() } else { run.unused_inputs() },
-        // A port that failed might have read the other weights later.
-        weights: run.audit().map(|audit| if failed { Audit { unused: Vec::new(), ..audit } } else { audit }),
+        // A port that failed might have read the other weights, or ended a training step, later.
+        weights: run.audit().map(|audit| match failed {
+            true => Audit { unused: Vec::new(), trained: Vec::new(), ..audit },
+            false => audit,
+        }),
         random,
         changed: changed(&job, &spec, fixtures.as_deref()),
     };
@@ -140,7 +150,7 @@ fn run(path: &Path, ports: &BTreeMap<String, Port>) -> Result<(), String> {
     }
     if !failed && !stopped {
         let last = log.borrow().last();
-        resources.warm = measure_times(&job, &spec, &clock, &faults, last, || port(&run))?;
+        resources.warm = measure_times(&job, &spec, &clock, &faults, last, pass)?;
         if resources.warm.is_some() {
             job.folder.write_json(RESOURCES, &resources).map_err(|error| error_chain(&error))?;
         }
@@ -156,10 +166,11 @@ fn run(path: &Path, ports: &BTreeMap<String, Port>) -> Result<(), String> {
         peek: Vec::new(),
         // The first pass has kept the green actuals.
         keep_all: false,
+        keep: Vec::new(),
         ..job
     };
     println!("{SECOND_PASS}");
-    localise(&local, watch(&local)?.after(&first), || port(&run))
+    localise(&local, watch(&local)?.after(&first), pass)
 }
 
 /// Returns the spec and its fixtures, or an obstacle if they changed since the parent verified them.
@@ -219,7 +230,8 @@ fn measure_times(
     if job.times == 0 {
         return Ok(None);
     }
-    let names = spec.checkpoints.iter().filter(|checkpoint| checkpoint.level <= job.level);
+    let names =
+        spec.checkpoints.iter().filter(|checkpoint| checkpoint.level <= job.level && !checkpoint.is_unseen());
     let declared: Rc<HashSet<String>> = Rc::new(names.map(|checkpoint| checkpoint.name.clone()).collect());
     let times = StageTimes::default();
     for _ in 0..job.times {

@@ -71,8 +71,12 @@ impl ShapePass {
         let checkpoint = &spec.checkpoints[index];
         let info = info_of(array);
         // No actual is evaluated, so none can be compared with another actual.
-        let alone = Checkpoint { against: None, gate: None, ..checkpoint.clone() };
-        let judged = if checkpoint.against.is_some() { &alone } else { checkpoint };
+        let alone = Checkpoint { against: None, counterpart: None, gate: None, ..checkpoint.clone() };
+        let judged = if checkpoint.against.is_some() || checkpoint.counterpart.is_some() {
+            &alone
+        } else {
+            checkpoint
+        };
         let checked = match self.check.check_info(judged, hit, &info) {
             Some(checked) => checked,
             None => {

@@ -1,88 +1,32 @@
 //! The check of one tap: finds its golden, brings it into the port's layout and dtype, and compares both.
 
-use std::cell::OnceCell;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-use mlx_rs::{Array, Device, DeviceType};
+use mlx_rs::{Device, DeviceType};
 
 use super::array::{ArrayError, from_host};
-use super::neighbours::Neighbours;
+use super::cause_search::{CauseSearch, FailingHit};
+use super::checked::Checked;
+use super::named_dims::NamedDims;
 use super::picture::Picture;
+use super::twin_check::{TwinCheck, TwinHit};
 use mlx_parity_core::compare::{self, Comparison};
 use mlx_parity_core::details::ErrorDetails;
-use mlx_parity_core::diagnose::{Budget, Diagnosis, FailingCheckpoint, StageRecipe, diagnose};
-use mlx_parity_core::gate::{Class, Floor, Phase, Rule};
+use mlx_parity_core::diagnose::Diagnosis;
+use mlx_parity_core::gate::{Class, Phase, Rule};
 use mlx_parity_core::golden::{FixtureSet, Golden, as_compared, in_port_layout};
-use mlx_parity_core::recipe::Recipe;
 use mlx_parity_core::record;
 use mlx_parity_core::run_folder::Job;
 use mlx_parity_core::spec::Inject;
-use mlx_parity_core::spec::{Checkpoint, Dim, Spec, Stage, hit_name};
+use mlx_parity_core::spec::{Checkpoint, Spec, Stage, hit_name};
 use mlx_parity_core::tensor::{self, Tensor, TensorView};
 use mlx_parity_core::text::error_chain;
 
-/// Number of failures that one run diagnoses. The first failures matter most.
-const MOST_DIAGNOSES: usize = 3;
 /// Number of failures of one run whose error is kept in detail.
 const MOST_DETAILED: usize = 40;
 
-/// The result of checking one hit of a tap.
-pub(super) struct Checked {
-    pub(super) outcome: Comparison,
-    /// Dtype and shape of the expected tensor; `None` if there was none to compare with.
-    pub(super) expected: Option<record::TensorInfo>,
-    pub(super) floor: Option<Floor>,
-    /// The golden that the port continues with; `None` if it is not injected.
-    pub(super) injected: Option<Result<Array, ArrayError>>,
-    /// The golden's sequence number in the reference's run.
-    pub(super) sequence: Option<u64>,
-    /// Golden and actual as images, at a checkpoint with the stage `image`.
-    pub(super) picture: Option<Picture>,
-    /// Causes of a failure; empty if the failure was not diagnosed.
-    pub(super) diagnosis: Diagnosis,
-    /// Where the error of a failure is; `None` without a failure, and for all but the first failures.
-    pub(super) error: Option<ErrorDetails>,
-    /// The place in the reference's source that made the golden.
-    pub(super) place: Option<String>,
-}
-
-impl Checked {
-    fn of(expected: &TensorView<'_>, actual: &Tensor, rule: &Rule) -> Self {
-        let outcome = compare::compare(expected, &actual.view(), rule);
-        Self {
-            outcome,
-            expected: Some(expected.into()),
-            floor: rule.floor,
-            injected: None,
-            sequence: None,
-            picture: None,
-            diagnosis: Diagnosis::default(),
-            error: None,
-            place: None,
-        }
-    }
-
-    fn failed(class: Class, detail: String) -> Self {
-        Comparison::failed(class, detail).into()
-    }
-}
-
-impl From<Comparison> for Checked {
-    fn from(outcome: Comparison) -> Self {
-        Self {
-            outcome,
-            expected: None,
-            floor: None,
-            injected: None,
-            sequence: None,
-            picture: None,
-            diagnosis: Diagnosis::default(),
-            error: None,
-            place: None,
-        }
-    }
-}
+const NO_OTHER_RUN: &str = "the run that it is compared with does not exist";
 
 /// Checks the taps of one run against the spec and the goldens.
 pub(super) struct TapCheck {
@@ -90,41 +34,34 @@ pub(super) struct TapCheck {
     fixtures: Option<Rc<FixtureSet>>,
     /// Checkpoints above this level are not checked.
     level: u8,
-    /// Length of each named dim, and the checkpoint that bound it.
-    dims: HashMap<String, (usize, String)>,
+    dims: NamedDims,
     /// Checkpoints that a later checkpoint is compared with.
     compared_with: HashSet<String>,
     /// Actuals of these checkpoints, by hit; `None` for an actual that was not evaluated.
     kept: HashMap<String, Option<Tensor>>,
     inject: Inject,
-    /// Number of failures that can still be diagnosed.
-    diagnoses: usize,
     /// Number of failures whose error was kept in detail.
     detailed: usize,
-    /// Work that the diagnoses of this run can still do.
-    budget: Budget,
-    /// Goldens that the port continued with so far.
-    tapped: BTreeSet<String>,
+    causes: CauseSearch,
+    /// For a twin, the run that it is compared with.
+    twin: Option<TwinCheck>,
     /// Whether a systematic error below the gate fails: on a CPU, where right ports were counted.
     judge_systematic: bool,
-    /// The recipe of the fixture set, read when the first failure is diagnosed.
-    recipe: OnceCell<Option<Recipe>>,
 }
 
 impl TapCheck {
     pub(super) fn new(spec: Rc<Spec>, fixtures: Option<Rc<FixtureSet>>, job: &Job) -> Self {
         let compared_with =
             spec.checkpoints.iter().filter_map(|checkpoint| checkpoint.against.clone()).collect();
-        let (dims, kept, inject) = (HashMap::new(), HashMap::new(), job.inject.clone());
-        // Without golden inputs, the error of a stage includes the errors before it.
-        let diagnoses = if job.inject == Inject::All { MOST_DIAGNOSES } else { 0 };
-        let budget = Budget::of_a_run();
+        let (dims, kept, inject) = (NamedDims::default(), HashMap::new(), job.inject.clone());
         let level = job.level;
-        let (tapped, recipe) = (BTreeSet::new(), OnceCell::new());
+        let causes = CauseSearch::new(Rc::clone(&spec), fixtures.clone(), job);
         let device = Device::try_default().and_then(|device| device.get_type());
         let judge_systematic = matches!(device, Ok(DeviceType::Cpu));
+        let twin = TwinCheck::of(&spec, fixtures.clone(), job);
         Self {
             judge_systematic,
+            twin,
             spec,
             fixtures,
             level,
@@ -132,24 +69,9 @@ impl TapCheck {
             compared_with,
             kept,
             inject,
-            diagnoses,
             detailed: 0,
-            budget,
-            tapped,
-            recipe,
+            causes,
         }
-    }
-
-    /// Returns the recipe of the fixture set. A recipe that cannot be read costs the diagnosis its help, nothing else.
-    fn recipe(&self) -> Option<&Recipe> {
-        let read = || match self.fixtures.as_ref()?.recipe() {
-            Ok(recipe) => recipe,
-            Err(error) => {
-                eprintln!("causes are searched without the recipe: {}", error_chain(&error));
-                None
-            }
-        };
-        self.recipe.get_or_init(read).as_ref()
     }
 
     /// Returns the index of the checkpoint `name` in the spec, or `None` if it is undeclared or above the run's level.
@@ -161,7 +83,10 @@ impl TapCheck {
     /// Returns whether this checkpoint affects the results of later ones: its golden is injected, or a later checkpoint
     /// is compared with it.
     pub(super) fn matters_later(&self, name: &str) -> bool {
-        self.compared_with.contains(name) || self.inject.takes(&self.spec, name)
+        let counterpart = self.spec.checkpoint(name).and_then(|checkpoint| checkpoint.counterpart.as_ref());
+        self.compared_with.contains(name)
+            || self.inject.takes(&self.spec, name)
+            || counterpart.is_some_and(|counterpart| counterpart.along.is_some())
     }
 
     /// Checks shape, dtype and values of one hit. `hit` counts from 0.
@@ -186,7 +111,7 @@ impl TapCheck {
         hit: u64,
         found: &record::TensorInfo,
     ) -> Option<Checked> {
-        let shape = self.check_shape(checkpoint, &found.shape);
+        let shape = self.dims.check_shape(checkpoint, &found.shape);
         let mut checked = self.compare_info(checkpoint, hit, found);
         // The actual must also have the declared shape and dtype. A setup error comes first, then shape, then dtype.
         let class = checked.as_ref().and_then(|checked| checked.outcome.class);
@@ -229,7 +154,7 @@ impl TapCheck {
 
     /// Returns whether a failure of this checkpoint would be diagnosed.
     pub(super) fn explains(&self, checkpoint: &Checkpoint) -> bool {
-        self.diagnoses > 0 && checkpoint.gated && checkpoint.needs_golden()
+        self.causes.is_left() && checkpoint.gated && checkpoint.needs_golden()
     }
 
     /// Returns the diagnosis of an evaluated actual with a wrong shape.
@@ -264,6 +189,12 @@ impl TapCheck {
                     Some(Checked::failed(Class::Unreached, problem))
                 }
                 None => Some(Checked::failed(Class::Unreached, reached_too_late(other))),
+            };
+        }
+        if let Some(hit) = TwinHit::of(checkpoint, hit) {
+            return match &self.twin {
+                Some(twin) => twin.compare_forms(hit, found, &rule),
+                None => Some(Checked::failed(Class::Missing, NO_OTHER_RUN.to_owned())),
             };
         }
         if !checkpoint.needs_golden() {
@@ -342,6 +273,9 @@ impl TapCheck {
                 error_details(&mut self.detailed, checkpoint, &checked.outcome, &expected.view(), actual);
             return checked;
         }
+        if let Some(hit) = TwinHit::of(checkpoint, hit) {
+            return self.compare_twin(hit, actual, &rule);
+        }
         if !checkpoint.needs_golden() {
             return compare::examine(&actual.view(), &rule).into();
         }
@@ -370,22 +304,21 @@ impl TapCheck {
             let problem = format!("the spec declares {declared}, but the golden is {}", expected.dtype());
             return Checked::failed(Class::Spec, problem);
         }
-        let checked = Checked::of(&expected, actual, &rule);
+        let mut checked = Checked::of(&expected, actual, &rule);
+        if checkpoint.stage == Some(Stage::Gradient) {
+            checked.outcome = checked.outcome.of_gradient();
+        }
         let diagnosis = match checked.outcome.class {
-            Some(Class::Shape | Class::Finite | Class::Value | Class::Systematic)
-                if self.diagnoses > 0 && checkpoint.gated =>
-            {
-                self.diagnoses -= 1;
-                let budget = self.budget.share();
-                let pair = (expected.clone(), actual.view());
-                self.search(checkpoint, hit, &fixtures, &golden, pair, &rule, self.tapped.clone(), &budget)
+            Some(Class::Shape | Class::Finite | Class::Value | Class::Systematic) if checkpoint.gated => {
+                let (golden, expected, actual) = (&golden, expected.clone(), actual.view());
+                self.causes.of_failure(&FailingHit { checkpoint, hit, golden, expected, actual, rule: &rule })
             }
             _ => Diagnosis::default(),
         };
         let picture = draw(checkpoint, &expected, actual);
         let inject = self.inject.takes(&self.spec, &checkpoint.name);
         if inject {
-            self.tapped.insert(hit_name(&checkpoint.name, hit).into_owned());
+            self.causes.tapped(&hit_name(&checkpoint.name, hit));
         }
         let error = error_details(&mut self.detailed, checkpoint, &checked.outcome, &expected, actual);
         Checked {
@@ -399,36 +332,30 @@ impl TapCheck {
         }
     }
 
-    /// Searches the causes of a failing pair of golden and actual. The port continued with the goldens `tapped`.
-    #[expect(clippy::too_many_arguments, reason = "all of them describe one failing hit")]
-    fn search(
-        &self,
-        checkpoint: &Checkpoint,
-        hit: u64,
-        fixtures: &FixtureSet,
-        golden: &Golden,
-        (expected, actual): (TensorView<'_>, TensorView<'_>),
-        rule: &Rule,
-        tapped: BTreeSet<String>,
-        budget: &Budget,
-    ) -> Diagnosis {
-        let recipe = self.recipe().map(|recipe| StageRecipe {
-            recipe,
-            fixtures,
-            tapped,
-            squeeze: &checkpoint.squeeze,
-            layout: checkpoint.layout.as_deref(),
-        });
-        diagnose(&FailingCheckpoint {
-            name: &hit_name(&checkpoint.name, hit),
-            stage: checkpoint.stage,
-            expected,
-            actual,
-            rule,
-            known: &Neighbours::new(&self.spec, fixtures, golden.sequence),
-            recipe,
-            budget,
-        })
+    /// Compares a hit of a twin with the rows of the other run that correspond. Injected, the port continues with these
+    /// rows, and keeps its own where nothing corresponds.
+    fn compare_twin(&mut self, hit: TwinHit<'_>, actual: &Tensor, rule: &Rule) -> Checked {
+        let Some(twin) = &mut self.twin else {
+            return Checked::failed(Class::Missing, NO_OTHER_RUN.to_owned());
+        };
+        let checkpoint = hit.checkpoint;
+        let (mut checked, pair) = match twin.compare(hit, actual, rule) {
+            Ok(compared) => compared,
+            Err((class, text)) => return Checked::failed(class, text),
+        };
+        let (expected, part) = (pair.expected.view(), pair.actual.view());
+        if let (Some(Class::Finite | Class::Value), Some(known)) = (checked.outcome.class, twin.around(hit)) {
+            let rule = Rule { floor: checked.floor, ..rule.clone() };
+            checked.diagnosis =
+                self.causes.of_twin(checkpoint, hit.hit, (expected.clone(), part.clone()), &rule, &known);
+        }
+        if self.inject.takes(&self.spec, &checkpoint.name) {
+            checked.injected = Some(from_host(&pair.rows.actual.put(&actual.view(), &expected).view()));
+        }
+        checked.picture = draw(checkpoint, &expected, &pair.actual);
+        checked.error =
+            error_details(&mut self.detailed, checkpoint, &checked.outcome, &expected, &pair.actual);
+        checked
     }
 
     /// Searches the causes of a failing hit that a person asks for, with the work that a whole run may do.
@@ -452,35 +379,9 @@ impl TapCheck {
         rule.floor = golden.floor;
         rule.judge_systematic = self.judge_systematic;
         let expected = as_compared(&golden.tensor, checkpoint)?;
-        let tapped = self.tapped.iter().cloned().chain(passed).collect();
-        let pair = (expected.view(), actual.view());
-        Ok(self.search(checkpoint, hit, fixtures, &golden, pair, &rule, tapped, &Budget::of_a_run()))
-    }
-
-    /// Compares the actual's shape with the declared shape. The first checkpoint with a named dim binds its length.
-    fn check_shape(&mut self, checkpoint: &Checkpoint, found: &[usize]) -> Result<(), String> {
-        let Some(declared) = &checkpoint.shape else { return Ok(()) };
-        let text = || {
-            let dims: Vec<String> = declared.iter().map(Dim::to_string).collect();
-            format!("the spec declares [{}], but the port produced {found:?}", dims.join(", "))
-        };
-        if declared.len() != found.len() {
-            return Err(text());
-        }
-        for (dim, &length) in declared.iter().zip(found) {
-            match dim {
-                Dim::Fixed(wanted) if *wanted == length => {}
-                Dim::Fixed(_) => return Err(text()),
-                Dim::Named(name) => {
-                    let (bound, place) =
-                        self.dims.entry(name.clone()).or_insert_with(|| (length, checkpoint.name.clone()));
-                    if *bound != length {
-                        return Err(format!("{}, and `{name}` was {bound} at `{place}`", text()));
-                    }
-                }
-            }
-        }
-        Ok(())
+        let (golden, expected, actual) = (&golden, expected.view(), actual.view());
+        let failing = FailingHit { checkpoint, hit, golden, expected, actual, rule: &rule };
+        Ok(self.causes.asked_for(&failing, passed))
     }
 }
 

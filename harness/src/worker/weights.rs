@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
 use mlx_rs::Array;
+use mlx_rs::error::Exception;
 use mlx_rs::module::ModuleParameters;
 
 use super::array::{ArrayError, dtype_of, from_host};
@@ -28,6 +29,7 @@ pub struct WeightSet {
     names: BTreeMap<String, String>,
     allow_missing: Vec<String>,
     expect: Vec<String>,
+    frozen: Vec<String>,
     /// Problems of the weight files, which do not depend on the port.
     problems: WeightProblems,
     ledger: RefCell<Ledger>,
@@ -42,6 +44,9 @@ struct Ledger {
     missing: BTreeSet<String>,
     misshapen: BTreeMap<String, String>,
     mistyped: BTreeMap<String, String>,
+    trained: BTreeMap<String, String>,
+    /// Whether the port ended a training step.
+    has_stepped: bool,
 }
 
 impl WeightSet {
@@ -50,7 +55,8 @@ impl WeightSet {
         let names = index.weights().map(|(name, entry)| (name.to_owned(), entry.name.clone())).collect();
         let problems = index.problems(declared);
         let (allow_missing, expect) = (declared.allow_missing.clone(), declared.expect.clone());
-        Ok(Self { set, names, allow_missing, expect, problems, ledger: RefCell::default(), clock })
+        let frozen = declared.frozen.clone();
+        Ok(Self { set, names, allow_missing, expect, frozen, problems, ledger: RefCell::default(), clock })
     }
 
     /// Returns the weight `name` with the dtype and the shape in the fixture.
@@ -150,6 +156,37 @@ impl WeightSet {
         Ok(Some(array))
     }
 
+    /// Notes a gradient that is not zero everywhere, if the spec declares its parameter as frozen.
+    pub(super) fn note_gradient(&self, name: &str, gradient: &Array) -> Result<(), Exception> {
+        if self.is_frozen(name) && gradient.any(None)?.item_exact() {
+            self.note_trained(name, "it is frozen, but has a gradient");
+        }
+        Ok(())
+    }
+
+    /// Returns whether the spec declares the parameter as frozen, and notes it if it differs from its weight.
+    pub(super) fn note_parameter(&self, name: &str, parameter: &Array) -> Result<bool, Exception> {
+        self.ledger.borrow_mut().has_stepped = true;
+        if !self.is_frozen(name) {
+            return Ok(false);
+        }
+        let stored = self.names.get(name).and_then(|stored| self.set.weight(stored).ok());
+        let Some(weight) = stored else { return Ok(true) };
+        let weight = from_host(&weight.view()).map_err(|error| Exception::custom(error.to_string()))?;
+        if !weight.eq_exact(parameter)? {
+            self.note_trained(name, "it is frozen, but changed");
+        }
+        Ok(true)
+    }
+
+    fn is_frozen(&self, name: &str) -> bool {
+        self.frozen.iter().any(|pattern| matches(pattern, name))
+    }
+
+    fn note_trained(&self, name: &str, how: &str) {
+        self.ledger.borrow_mut().trained.entry(name.to_owned()).or_insert_with(|| format!("{name}: {how}"));
+    }
+
     /// Returns the size of the weights that the port took.
     pub(super) fn size(&self) -> WeightSize {
         let ledger = self.ledger.borrow();
@@ -168,7 +205,10 @@ impl WeightSet {
     pub(super) fn audit(&self) -> Audit {
         let ledger = self.ledger.borrow();
         let expected = self.expect.iter().filter(|name| !self.names.contains_key(*name));
-        let missing: BTreeSet<&String> = ledger.missing.iter().chain(expected).collect();
+        let unmatched =
+            self.frozen.iter().filter(|pattern| !self.names.keys().any(|name| matches(pattern, name)));
+        let missing: BTreeSet<&String> = ledger.missing.iter().chain(expected).chain(unmatched).collect();
+        let unseen = (!self.frozen.is_empty() && !ledger.has_stepped).then(|| UNSEEN.to_owned());
         Audit {
             taken: ledger.taken.iter().cloned().collect(),
             missing: missing.into_iter().cloned().collect(),
@@ -177,9 +217,13 @@ impl WeightSet {
             mistyped: ledger.mistyped.values().chain(&self.problems.mistyped).cloned().collect(),
             siblings: self.problems.siblings.clone(),
             packing: self.problems.packing.clone(),
+            trained: ledger.trained.values().cloned().chain(unseen).collect(),
         }
     }
 }
+
+/// What the audit says if nothing compared the frozen parameters with their weights.
+const UNSEEN: &str = "weights.frozen: the port never called `Run::parameters_after`, which compares them";
 
 /// Returns Python's name for a parameter inside a quantised layer of mlx-rs: `up.weight` for `up.inner.weight` and
 /// `up.bias` for `up.inner.bias`. A layer is quantised if it has both `scales` and `inner.weight`.

@@ -3,6 +3,8 @@
 use std::fs::File;
 
 use super::session::{Session, folder, name, scoped, script, trace};
+#[cfg(target_os = "linux")]
+use crate::processes::resident;
 use crate::processes::{is_alive, until};
 use crate::project::{Project, Ran, SPEC};
 
@@ -11,6 +13,7 @@ fn status(project: &Project) -> Ran {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn one_session_at_a_time_and_others_learn_who_holds_the_device() {
     let project = Project::with_port("right");
     let mut session = Session::start(&project, &[]);
@@ -62,6 +65,7 @@ fn the_timeout_of_a_spec_does_not_count_while_the_port_stands() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn an_idle_worker_ends_and_can_be_restarted() {
     let project = Project::with_port("right");
     let mut session = Session::start(&project, &["--idle-limit", "1"]);
@@ -184,14 +188,6 @@ fn old_sessions_are_removed_and_clean_removes_the_rest() {
     assert!(session.ends().success());
     Ran::of(project.xtask(&["clean", "--all", "--yes"]).output().unwrap()).is_green();
     assert_eq!(count(), 0);
-}
-
-/// Resident memory of a process in kB.
-#[cfg(target_os = "linux")]
-fn resident(process: u64) -> u64 {
-    let text = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-    let line = text.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
 #[test]

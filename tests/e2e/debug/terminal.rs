@@ -47,6 +47,7 @@ impl Terminal {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn lines_can_be_edited_and_repeated() {
     let project = Project::with_port("scaled");
     let mut terminal = Terminal::open(&project);

@@ -5,6 +5,7 @@ use mlx_rs::builder::Builder;
 use mlx_rs::error::Exception;
 use mlx_rs::macros::ModuleParameters;
 use mlx_rs::module::Module;
+use mlx_rs::ops::indexing::TryIndexOp;
 use mlx_rs::{Array, nn, ops};
 
 use super::{Config, norm, rotate};
@@ -24,6 +25,15 @@ impl KvCache {
     /// Whether no token is cached.
     pub fn is_empty(&self) -> bool {
         self.held.is_none()
+    }
+
+    /// Drops all but the first `length` tokens, as after a rejected draft.
+    pub fn truncate(&mut self, length: i32) -> Result<(), Exception> {
+        if let Some((keys, values)) = &mut self.held {
+            *keys = keys.try_index((.., .., ..length, ..))?;
+            *values = values.try_index((.., .., ..length, ..))?;
+        }
+        Ok(())
     }
 
     /// Appends tokens, and returns all.

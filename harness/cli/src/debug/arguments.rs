@@ -6,8 +6,10 @@ use std::time::Duration;
 use super::error::DebugError;
 use super::options::Options;
 use super::prompt::{Front, serve as serve_prompt};
+use super::reference;
 use super::session::Session;
 use crate::error::print_error;
+use crate::find_spec::find_spec;
 use crate::{CliError, Project, serve};
 
 #[derive(Debug, clap::Args)]
@@ -15,6 +17,7 @@ use crate::{CliError, Project, serve};
     cargo xtask debug gated_mlp/block             a prompt; `help` lists its commands\n  \
     printf 'break failed\\ncontinue\\nlocation\\n' | cargo xtask debug gated_mlp/block\n  \
     cargo xtask debug gated_mlp/block --json      answers as JSON, one object per line\n  \
+    cargo xtask debug gated_mlp/block --reference the reference instead of the port\n  \
     cargo xtask debug --serve 127.0.0.1:8000      a REST server, by the program `mlx-parity-serve`\n\n\
     The port stands before its start. While it stands, its timeout does not count. Ctrl-C pauses a\n\
     running port at its next tap, and a second Ctrl-C ends it. Every command and answer is in\n\
@@ -28,6 +31,12 @@ pub(crate) struct Arguments {
     /// Serve debug sessions over REST at this address of this machine instead; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with_all = ["json", "release", "idle_limit"])]
     serve: Option<String>,
+    /// Step through the reference of the spec instead of the port, with the inputs and weights of its fixtures
+    #[arg(long, conflicts_with_all = ["serve", "release", "idle_limit"])]
+    reference: bool,
+    /// With --reference: download its environment without asking
+    #[arg(long, requires = "reference")]
+    yes: bool,
     /// Print answers as JSON, one object per line
     #[arg(long)]
     json: bool,
@@ -44,18 +53,28 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
     if let Some(address) = &arguments.serve {
         return serve::rest(project, address, arguments.spec.as_deref());
     }
+    let id = arguments.spec.as_deref().unwrap_or_default();
+    if arguments.reference {
+        return match find_spec(project, id) {
+            Ok(spec) => reference::step(project, &spec, arguments.json, arguments.yes),
+            Err(error) => Ok(bad_usage(error)),
+        };
+    }
     let options = Options {
         release: arguments.release,
         idle: Duration::from_secs(arguments.idle_limit),
-        ..Options::new(arguments.spec.as_deref().unwrap_or_default())
+        ..Options::new(id)
     };
     let session = match Session::start(project, options) {
         Ok(session) => session,
-        Err(error @ DebugError::Spec(_)) => {
-            print_error(&error.into());
-            return Ok(ExitCode::from(2));
-        }
+        Err(error @ DebugError::Spec(_)) => return Ok(bad_usage(error)),
         Err(error) => return Err(error.into()),
     };
     Ok(serve_prompt(session, Front { json: arguments.json, root: project.root().to_owned() }))
+}
+
+/// Prints the error, and returns the exit code for bad usage.
+fn bad_usage(error: impl Into<CliError>) -> ExitCode {
+    print_error(&error.into());
+    ExitCode::from(2)
 }

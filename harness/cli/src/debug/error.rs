@@ -4,7 +4,7 @@ use std::io;
 
 use thiserror::Error;
 
-use crate::error::{CommandError, Problem};
+use crate::error::{CommandError, CommandProblem};
 use mlx_parity_core::debug::TraceError;
 use mlx_parity_core::run_folder::FolderError;
 use mlx_parity_core::runs::DebugSessionError;
@@ -15,10 +15,10 @@ use mlx_parity_core::runs::DebugSessionError;
 pub enum DebugError {
     /// The spec does not exist, or its file is wrong.
     #[error("{0}")]
-    Spec(Problem),
+    Spec(CommandProblem),
     /// MLX cannot be set up.
     #[error("{0}")]
-    Setup(Problem),
+    Setup(CommandProblem),
     /// Another session goes on, or its lock cannot be taken.
     #[error(transparent)]
     Session(#[from] DebugSessionError),

@@ -27,6 +27,7 @@ mod error;
 mod link;
 mod options;
 mod prompt;
+mod reference;
 mod session;
 mod state;
 mod suite;

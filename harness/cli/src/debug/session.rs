@@ -12,7 +12,7 @@ use super::state::{Shared, State};
 use super::suite::SuiteStart;
 use super::{Answer, Command, Status};
 use crate::Project;
-use crate::find_spec::find_spec;
+use crate::find_spec::find_run;
 use crate::setup;
 use mlx_parity_core::debug::{
     DEBUG_TASK, DebugState, DebugTask, EndKind, Ended, ToWorker, Trace, TraceEvent,
@@ -44,7 +44,7 @@ impl Session {
     /// # Errors
     /// When the spec does not exist, another session goes on, MLX cannot be set up, or a file cannot be written.
     pub fn start(project: &Project, options: Options) -> Result<Self, DebugError> {
-        find_spec(project, &options.spec).map_err(|error| DebugError::Spec(error.into()))?;
+        find_run(project, &options.spec).map_err(|error| DebugError::Spec(error.into()))?;
         let out = Out::of(project.root());
         let lock = out.lock_debug()?;
         setup::ensure(project).map_err(|error| DebugError::Setup(error.into()))?;
@@ -178,7 +178,7 @@ impl Session {
 
     fn restart(&self, number: u64, spec: Option<String>, deadline: Option<Instant>) -> Answer {
         if let Some(spec) = &spec
-            && let Err(error) = find_spec(&self.suite.project, spec)
+            && let Err(error) = find_run(&self.suite.project, spec)
         {
             return self.answered(number, Answer::error(error_chain(&error)));
         }

@@ -3,7 +3,7 @@
 use super::late_bar::LateBar;
 use super::neighbours::Neighbours;
 use super::recipe::RecipeOfA;
-use super::{DiffError, Place, TensorDiff};
+use super::{DiffError, Pairing, TensorDiff};
 use mlx_parity_core::diagnose::{Budget, Diagnosis, FailingCheckpoint, diagnose};
 use mlx_parity_core::gate::Class;
 use mlx_parity_core::report::Pair;
@@ -20,7 +20,7 @@ impl TensorDiff {
     pub(super) fn find_causes(
         &self,
         pairs: &mut [Pair],
-        places: &[Place],
+        places: &[Pairing],
         order: &[usize],
     ) -> Result<usize, DiffError> {
         let Some(first) = pairs.iter().position(|pair| !pair.agrees()) else { return Ok(0) };
@@ -58,7 +58,7 @@ impl TensorDiff {
     fn diagnosis(
         &self,
         name: &str,
-        (at, other, _): Place,
+        (at, other, _): Pairing,
         order: &[usize],
         recipe: Option<&RecipeOfA<'_>>,
         budget: &Budget,

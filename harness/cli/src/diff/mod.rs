@@ -217,7 +217,7 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
 
 /// A tensor of A, its counterpart in B, and how the counterpart was found. A tensor is given by its position in its side's list
 /// of names.
-type Place = (usize, usize, Known);
+type Pairing = (usize, usize, Known);
 
 /// Two sides, and how to compare them.
 struct TensorDiff {
@@ -259,7 +259,7 @@ impl TensorDiff {
     }
 
     /// Compares the pairs one after the other, with one in memory at a time.
-    fn compare(&self, places: &[Place]) -> Result<Vec<Pair>, DiffError> {
+    fn compare(&self, places: &[Pairing]) -> Result<Vec<Pair>, DiffError> {
         let (a, b): (Vec<&str>, Vec<&str>) = (self.a.names().collect(), self.b.names().collect());
         let mut bar = LateBar::new("comparing", places.len());
         let mut pairs: Vec<Pair> = Vec::new();

@@ -103,6 +103,8 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
     if let Some(error) = broken.into_iter().next() {
         return Err(BenchError::Spec(Box::new(error)).into());
     }
+    let twins: Vec<Spec> = specs.iter().flat_map(Spec::twin_specs).collect();
+    let specs = [specs, twins].concat();
     let lists = Lists::read(project, bench, &specs)?;
     let selected = lists.select(&specs, arguments.filter.as_deref())?;
     setup::ensure(project)?;

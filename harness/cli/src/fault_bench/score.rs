@@ -12,14 +12,14 @@ use mlx_parity_core::spec::RESERVED;
 
 /// A red checkpoint with its class.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct Place {
+pub(super) struct RedCheckpoint {
     /// The name of the checkpoint.
     pub(super) checkpoint: String,
     /// The class of its failure.
     pub(super) class: Class,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for RedCheckpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({})", self.checkpoint, self.class)
     }
@@ -31,9 +31,9 @@ pub(super) struct Found {
     /// Whether anything was red in the free run.
     pub(super) caught: bool,
     /// The first red checkpoint of the free run.
-    pub(super) first: Option<Place>,
+    pub(super) first: Option<RedCheckpoint>,
     /// The first faulty stage.
-    pub(super) culprit: Option<Place>,
+    pub(super) culprit: Option<RedCheckpoint>,
     /// The reported causes of the first faulty stage, best first.
     pub(super) causes: Vec<CauseKind>,
     /// The reported facts, where no cause explains the error.
@@ -62,7 +62,7 @@ impl Found {
         let Some(Localisation::Culprit(culprit)) = localisation else { return found };
         let Culprit { name, class, causes, facts, recipe, .. } = culprit;
         Self {
-            culprit: Some(Place { checkpoint: name.clone(), class: *class }),
+            culprit: Some(RedCheckpoint { checkpoint: name.clone(), class: *class }),
             causes: causes.iter().map(|cause| cause.kind).collect(),
             facts: facts.iter().map(|fact| fact.kind).collect(),
             also: causes.first().map(|cause| cause.also.clone()).unwrap_or_default(),
@@ -77,9 +77,11 @@ fn checkpoints(account: &Account) -> impl Iterator<Item = &TrialResult> {
     account.trials.iter().filter(|trial| !RESERVED.contains(&trial.name.as_str()))
 }
 
-fn red(trial: &TrialResult) -> Option<Place> {
+fn red(trial: &TrialResult) -> Option<RedCheckpoint> {
     match &trial.outcome {
-        TrialOutcome::Failed { class, .. } => Some(Place { checkpoint: trial.name.clone(), class: *class }),
+        TrialOutcome::Failed { class, .. } => {
+            Some(RedCheckpoint { checkpoint: trial.name.clone(), class: *class })
+        }
         TrialOutcome::Passed
         | TrialOutcome::New(_)
         | TrialOutcome::NotGated(_)
@@ -111,7 +113,7 @@ pub(super) struct Row {
 impl Row {
     /// Whether the first faulty stage, its class and the first red checkpoint are as expected.
     pub(super) fn is_placed(&self) -> bool {
-        let is = |place: &Option<Place>, name: &str, class: Option<Class>| {
+        let is = |place: &Option<RedCheckpoint>, name: &str, class: Option<Class>| {
             place.as_ref().is_some_and(|place| {
                 place.checkpoint == name && class.is_none_or(|class| place.class == class)
             })
@@ -244,7 +246,7 @@ mod tests {
     }
 
     fn found(checkpoint: &str, class: Class, causes: &[CauseKind]) -> Found {
-        let place = Some(Place { checkpoint: checkpoint.to_owned(), class });
+        let place = Some(RedCheckpoint { checkpoint: checkpoint.to_owned(), class });
         Found {
             caught: true,
             first: place.clone(),
@@ -313,7 +315,7 @@ mod tests {
     fn another_place_class_or_first_is_not_placed() {
         let elsewhere = row(EPS, found("out", Class::Value, &[]));
         let otherwise = row(EPS, found("norm", Class::Shape, &[]));
-        let first = Some(Place { checkpoint: "out".to_owned(), class: Class::Value });
+        let first = Some(RedCheckpoint { checkpoint: "out".to_owned(), class: Class::Value });
         let later = row(EPS, Found { first, ..found("norm", Class::Value, &[]) });
         let nowhere = row(EPS, Found { culprit: None, ..found("norm", Class::Value, &[]) });
         for row in [elsewhere, otherwise, later, nowhere] {

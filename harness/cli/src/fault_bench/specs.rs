@@ -21,9 +21,17 @@ pub(crate) enum WriteError {
     NoPort { path: PathBuf },
 }
 
-/// The id of the spec for a fault.
+/// The id of the spec for a fault. The fault of a twin has a spec with all twins: `fault/qwen3/variants/eps+padded`.
 pub(super) fn id_of(spec: &Spec, fault: &str) -> String {
-    format!("{FAULTS}/{}/{fault}", spec.id)
+    match spec.id.split_once('+') {
+        Some((main, twin)) => format!("{FAULTS}/{main}/{fault}+{twin}"),
+        None => format!("{FAULTS}/{}/{fault}", spec.id),
+    }
+}
+
+/// The part of an id or of a port's name that stands for the main run, without the twin.
+fn main_of(name: &str) -> &str {
+    name.split_once('+').map_or(name, |(main, _)| main)
 }
 
 /// Writes each spec and the specs of its faults below `to`, with the policies of `from`.
@@ -34,10 +42,11 @@ pub(super) fn write(from: &Path, to: &Path, specs: &[(&Spec, Vec<&str>)]) -> Res
     }
     for (spec, faults) in specs {
         let text = read(&spec.path)?;
-        let as_id = |id: &str| to.join(format!("{id}.yaml"));
-        put(&as_id(&spec.id), &with_port(&text, spec, &spec.port)?)?;
+        let as_id = |id: &str| to.join(format!("{}.yaml", main_of(id)));
+        let port = main_of(&spec.port);
+        put(&as_id(&spec.id), &with_port(&text, spec, port)?)?;
         for fault in faults {
-            let text = with_port(&text, spec, &format!("{}/{fault}", spec.port))?;
+            let text = with_port(&text, spec, &format!("{port}/{fault}"))?;
             put(&as_id(&id_of(spec, fault)), &text)?;
         }
     }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::lists::ListResult;
-use super::score::{Place, Row};
+use super::score::{RedCheckpoint, Row};
 use mlx_parity_core::diagnose::{CauseKind, FactKind};
 
 const STAGE: &str = "first faulty stage";
@@ -52,8 +52,8 @@ fn rows_by_spec(rows: &[Row], missed: bool) -> String {
     text
 }
 
-fn expected(row: &Row) -> Place {
-    Place { checkpoint: row.fault.culprit.clone(), class: row.fault.class }
+fn expected(row: &Row) -> RedCheckpoint {
+    RedCheckpoint { checkpoint: row.fault.culprit.clone(), class: row.fault.class }
 }
 
 /// The first check that failed, or `ok`.
@@ -76,7 +76,8 @@ fn mark(row: &Row) -> &'static str {
 /// The parts of the result that differ from the expected ones.
 fn otherwise(row: &Row) -> String {
     let mut found = Vec::new();
-    let or_none = |place: &Option<Place>| place.as_ref().map_or("none".to_owned(), Place::to_string);
+    let or_none =
+        |place: &Option<RedCheckpoint>| place.as_ref().map_or("none".to_owned(), RedCheckpoint::to_string);
     let is_expected = row.found.culprit.as_ref() == Some(&expected(row));
     if !is_expected {
         found.push(format!("{STAGE} {}", or_none(&row.found.culprit)));

@@ -7,10 +7,18 @@ use super::source::{CrateSource, git_keys};
 use crate::mlx_rs_versions::WANTED;
 use mlx_parity_core::text::program::program;
 
-/// Crates that compare, hash or read files, which `cargo test` would build without optimisation. A run over 1 GiB of goldens
-/// takes 37.5 s instead of 2.3 s without them.
-pub(super) const OPTIMISED: [&str; 7] =
-    ["mlx-parity-core", "matrixmultiply", "sha2", "zlib-rs", "crc32fast", "serde-saphyr", "granit-parser"];
+/// Crates that compare, hash or read files, which `cargo test` would build without optimisation, and their levels. A run over
+/// 1 GiB of goldens takes 37.5 s instead of 2.3 s without them.
+pub(super) const OPTIMISED: [(&str, i64); 8] = [
+    ("mlx-parity-tensor", 3),
+    ("mlx-parity-core", 1),
+    ("matrixmultiply", 3),
+    ("sha2", 3),
+    ("zlib-rs", 3),
+    ("crc32fast", 3),
+    ("serde-saphyr", 3),
+    ("granit-parser", 3),
+];
 
 /// What a package's manifest needs.
 pub(super) struct PackageNeeds<'a> {
@@ -152,12 +160,12 @@ pub(super) fn edit_profile(document: &mut DocumentMut, manifest: &str) -> Vec<St
     let packages = dev.entry("package").or_insert_with(|| Item::Table(hidden.clone()));
     let Some(packages) = packages.as_table_like_mut() else { return not_a_table("profile.dev.package") };
     let mut is_first = true;
-    for name in OPTIMISED {
+    for (name, level) in OPTIMISED {
         if packages.contains_key(name) {
             continue;
         }
         let mut optimised = Table::new();
-        optimised.insert("opt-level", value(3));
+        optimised.insert("opt-level", value(level));
         let comment = match std::mem::take(&mut is_first) {
             true => "\n# Comparing, hashing and reading goldens is slow without optimisation.\n",
             false => "",

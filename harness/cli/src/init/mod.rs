@@ -13,7 +13,7 @@ use std::process::{Command, ExitCode};
 use thiserror::Error;
 use toml_edit::DocumentMut;
 
-use super::ask::{Answer, ask};
+use super::ask::{YesNo, ask};
 use super::references::{LOCK, Uv};
 use super::rustc::is_new_enough;
 use super::workspace::{Package, WorkspaceError, packages};
@@ -112,14 +112,14 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
     } else if arguments.dry_run {
         say(&format!("{count} would change; nothing was written\n"));
     } else {
-        let answer = if arguments.yes { Answer::Yes } else { ask(&format!("write {count}?")) };
+        let answer = if arguments.yes { YesNo::Yes } else { ask(&format!("write {count}?")) };
         match answer {
-            Answer::Yes => {}
-            Answer::No => {
+            YesNo::Yes => {}
+            YesNo::No => {
                 say("nothing was written\n");
                 return Ok(ExitCode::FAILURE);
             }
-            Answer::NoTerminal => return Err(InitError::NotAsked { count }.into()),
+            YesNo::NoTerminal => return Err(InitError::NotAsked { count }.into()),
         }
         for change in &changes {
             change
@@ -135,7 +135,7 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
         eprintln!("warning: {note}");
     }
     if !arguments.dry_run {
-        say(&next_steps());
+        say(&next_steps(project.suite_target()));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -344,14 +344,15 @@ fn notes(project: &Project, package: &Package) -> Vec<String> {
     notes
 }
 
-fn next_steps() -> String {
+fn next_steps(suite: &str) -> String {
     let program = program();
     let setup = match std::env::consts::OS {
         "linux" => format!("  {program} setup\n      builds MLX's CPU backend into .parity/, once\n"),
         _ => String::new(),
     };
     format!(
-        "\nnext:\n{setup}  {program} new-spec my_model/block --from exporter/references/my_model.py\n      \
+        "\nnext:\n{setup}  cargo test --test {suite} --no-run\n      \
+         compiles the suite, which takes minutes the first time: start it now, in another terminal\n  {program} new-spec my_model/block --from exporter/references/my_model.py\n      \
          writes a spec with every golden that your reference script records; without a script:\n      \
          {program} new-spec my_model/block --template llm\n  {}\n      \
          runs the suite; until a spec exists, it is red and says so\n",

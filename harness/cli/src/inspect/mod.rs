@@ -18,11 +18,12 @@ use super::Project;
 use super::find_run::{FoundRun, find, find_earlier};
 use super::report::{Order, read};
 use crate::CliError;
-use crate::error::Problem;
+use crate::error::CommandProblem;
 use mlx_parity_core::results::RunResults;
 use mlx_parity_core::runs::{KnownRun, Out};
 use mlx_parity_core::spec::Specs;
 
+pub use super::guard::{GuardArguments, guard};
 pub use suite_job::{SuiteJob, SuiteOutcome};
 
 /// A run that was read.
@@ -50,21 +51,21 @@ pub fn runs(project: &Project) -> Vec<KnownRun> {
 ///
 /// # Errors
 /// When there is no such run, it has no results, or it cannot be read.
-pub fn read_run(project: &Project, name: Option<&str>) -> Result<ReadRun, Problem> {
-    read_found(find(project, name).map_err(Problem::from)?)
+pub fn read_run(project: &Project, name: Option<&str>) -> Result<ReadRun, CommandProblem> {
+    read_found(find(project, name).map_err(CommandProblem::from)?)
 }
 
 /// Reads the run with this name or path, or else the newest run at this commit. `than` is the run with which it is compared.
 ///
 /// # Errors
 /// As [`read_run`], or when the name is no commit either.
-pub fn read_earlier_run(project: &Project, name: &str, than: &ReadRun) -> Result<ReadRun, Problem> {
+pub fn read_earlier_run(project: &Project, name: &str, than: &ReadRun) -> Result<ReadRun, CommandProblem> {
     let reported = than.folder.clone().unwrap_or_else(|| PathBuf::from(&than.name));
-    read_found(find_earlier(project, name, &reported).map_err(Problem::from)?)
+    read_found(find_earlier(project, name, &reported).map_err(CommandProblem::from)?)
 }
 
-fn read_found(found: FoundRun) -> Result<ReadRun, Problem> {
-    let results = read(&found, Order::Run).map_err(|error: CliError| Problem::of(&error))?;
+fn read_found(found: FoundRun) -> Result<ReadRun, CommandProblem> {
+    let results = read(&found, Order::Run).map_err(|error: CliError| CommandProblem::of(&error))?;
     let named = found.named();
     Ok(match &found {
         FoundRun::Folder(folder) => {

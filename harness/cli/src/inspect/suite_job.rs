@@ -3,14 +3,15 @@
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::Project;
-use crate::error::Problem;
+use crate::error::CommandProblem;
+use crate::guard::guarded;
 use crate::parity::{ParityError, suite_cargo};
 use crate::process_output::LastLines;
 use crate::setup;
@@ -22,7 +23,11 @@ use mlx_parity_core::settings::names::INVOCATION;
 /// Time between two looks at the process.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A run of the suite in the background. Cargo, the suite and its workers end when this value is dropped.
+/// A run of the suite in the background. Cargo, the suite and its workers end when this value is dropped, and when this
+/// process is killed.
+///
+/// A guard between this process and Cargo sees to the latter. It is this same program, which must have the hidden command
+/// `guard` that calls [`guard`](super::guard).
 pub struct SuiteJob {
     out: Out,
     going: Going,
@@ -32,6 +37,8 @@ pub struct SuiteJob {
 
 struct Running {
     child: Child,
+    /// Nothing is written to this pipe. The guard ends Cargo when the pipe closes.
+    _alive: Option<ChildStdin>,
     errors: Option<LastLines>,
     ended: Option<ExitStatus>,
 }
@@ -52,7 +59,7 @@ impl SuiteJob {
     ///
     /// # Errors
     /// When MLX cannot be set up, the run folder cannot be made, or Cargo does not start.
-    pub fn start(project: &Project, filter: Option<&str>) -> Result<Self, Problem> {
+    pub fn start(project: &Project, filter: Option<&str>) -> Result<Self, CommandProblem> {
         setup::ensure(project)?;
         let out = Out::of(project.root());
         let going = out.start(&RunName::of_command(filter.is_some())).map_err(ParityError::from)?;
@@ -60,10 +67,12 @@ impl SuiteJob {
         command.args(filter);
         command.env("PARITY_RUN", going.folder.file_name().unwrap_or_default());
         command.env(INVOCATION, &going.owner);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).process_group(0);
-        let mut child = command.spawn().map_err(|source| ParityError::Start { source })?;
-        let errors = child.stderr.take().map(LastLines::of);
-        let process = Mutex::new(Running { child, errors, ended: None });
+        let start = |source| ParityError::Start { source };
+        let mut command = guarded(&command).map_err(start)?;
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).process_group(0);
+        let mut child = command.spawn().map_err(start)?;
+        let (alive, errors) = (child.stdin.take(), child.stderr.take().map(LastLines::of));
+        let process = Mutex::new(Running { child, _alive: alive, errors, ended: None });
         Ok(Self { out, going, target: project.suite_target().to_owned(), process })
     }
 
@@ -105,7 +114,7 @@ impl SuiteJob {
     ///
     /// # Errors
     /// When the run folder is damaged, a report cannot be written, or Cargo reports success and no suite ran.
-    pub fn outcome(&self) -> Result<SuiteOutcome, Problem> {
+    pub fn outcome(&self) -> Result<SuiteOutcome, CommandProblem> {
         let results = RunResults::read(self.folder(), ExpectedSpecs::Selected).map_err(ParityError::from)?;
         let (success, output) = self.process().finish();
         if results.target.is_empty() {

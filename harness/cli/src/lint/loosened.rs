@@ -26,7 +26,10 @@ pub(super) fn loosened(before: &Specs, now: &Specs) -> Vec<Loosened> {
     let is_broken = |id: &str| now.broken.iter().any(|error| error.id == id);
     for old in before.specs.iter().filter(|old| !is_broken(&old.id)) {
         match now.specs.iter().find(|new| new.id == old.id) {
-            Some(new) => found.extend(spec(old, new)),
+            Some(new) => {
+                found.extend(spec(old, new));
+                found.extend(old.twin_specs().flat_map(|twin| of_twin(&twin, new)));
+            }
             None => found.push(Loosened {
                 is_tolerance: false,
                 what: format!(
@@ -40,6 +43,17 @@ pub(super) fn loosened(before: &Specs, now: &Specs) -> Vec<Loosened> {
         }
     }
     found
+}
+
+/// What became looser in a twin of the spec that is now `new`.
+fn of_twin(old: &Spec, new: &Spec) -> Vec<Loosened> {
+    if let Some(twin) = new.twin_specs().find(|twin| twin.id == old.id) {
+        return spec(old, &twin);
+    }
+    let name = old.twin.as_ref().map_or("", |twin| &twin.name);
+    let checkpoints = mlx_parity_core::spec::list::counted(old.checkpoints.len(), "checkpoint");
+    let what = format!("twin `{name}` was removed, with {checkpoints}");
+    vec![Loosened { is_tolerance: false, what, path: new.path.clone(), line: None }]
 }
 
 fn spec(old: &Spec, new: &Spec) -> Vec<Loosened> {
@@ -86,6 +100,7 @@ fn checkpoint(old_spec: &Spec, old: &Checkpoint, new_spec: &Spec, new: &Checkpoi
             new.level, new_spec.level
         ),
     );
+    check(old.counterpart != new.counterpart, "other rows are compared, or those of another run".to_owned());
     check(old.hits != new.hits, format!("`hits` changed from {} to {}", old.hits, new.hits));
     check(!old.nan_equal && new.nan_equal, "`nan: equal` was added".to_owned());
     check(old.shape.is_some() && new.shape.is_none(), "its `shape` is no longer declared".to_owned());
@@ -140,6 +155,7 @@ fn whole(old: &Spec, new: &Spec) -> Vec<String> {
     let (before, now) = (old.weights.as_ref().unwrap_or(&none), new.weights.as_ref().unwrap_or(&none));
     more("`weights.allow_missing` now has", beyond(&before.allow_missing, &now.allow_missing));
     more("`weights.expect` no longer has", beyond(&now.expect, &before.expect));
+    more("`weights.frozen` no longer has", beyond(&now.frozen, &before.frozen));
     let requirements = |spec: &Spec| spec.requires.iter().map(ToString::to_string).collect::<Vec<_>>();
     more("`requires` now has", beyond(&requirements(old), &requirements(new)));
     more("`inject` now has", beyond(&old.inject, &new.inject));

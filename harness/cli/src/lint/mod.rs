@@ -12,6 +12,7 @@ mod names;
 mod order;
 mod ranges;
 mod slack;
+mod training;
 
 pub(crate) use git::{Git, GitError};
 
@@ -27,6 +28,7 @@ use finding::Finding;
 use names::{line_numbers, many_expansions};
 use order::out_of_order;
 use ranges::unusual_ranges;
+use training::unstaged_gradients;
 
 use super::suite_target::check_suite_target;
 use super::{CliError, Project, say};
@@ -181,8 +183,14 @@ fn lint(input: &LintInput) -> (LintReport, String) {
         check(input, &mut found.wrong);
     }
     for spec in &input.specs.specs {
-        let findings =
-            [undrawable(spec), line_numbers(spec), many_expansions(spec), out_of_order(input, spec)].concat();
+        let findings = [
+            undrawable(spec),
+            line_numbers(spec),
+            many_expansions(spec),
+            unstaged_gradients(spec),
+            out_of_order(input, spec),
+        ]
+        .concat();
         findings.iter().for_each(|finding| found.add(finding, input.colour));
     }
     useless_approvals(input).iter().for_each(|finding| found.add(finding, input.colour));

@@ -1,6 +1,6 @@
 //! Folds the names of goldens into lines of a spec: `layers.0.out` and `layers.1.out` become `layers.{i}.out` with a loop.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::regenerate::ListedTensor;
 
@@ -84,11 +84,19 @@ struct Group {
 /// Returns the lines for these goldens, in the order in which each line is first reached.
 pub(super) fn fold(goldens: &[ListedTensor]) -> Vec<FoldedLine> {
     let mut groups: Vec<Group> = Vec::new();
+    let elements = tuple_elements(goldens);
     for (tensor, hits) in taps(goldens) {
         let parts: Vec<&str> = tensor.name.split('.').collect();
-        let pattern: Vec<Option<String>> =
-            parts.iter().map(|part| number(part).is_none().then(|| (*part).to_owned())).collect();
-        let numbers = parts.iter().filter_map(|part| number(part)).collect();
+        let is_element = elements.contains(tensor.name.as_str());
+        let values: Vec<Option<usize>> = (0..parts.len())
+            .map(|at| number(parts[at]).filter(|_| !is_element || at + 1 < parts.len()))
+            .collect();
+        let pattern: Vec<Option<String>> = parts
+            .iter()
+            .zip(&values)
+            .map(|(part, value)| value.is_none().then(|| (*part).to_owned()))
+            .collect();
+        let numbers = values.into_iter().flatten().collect();
         let is_same = |group: &&mut Group| {
             group.pattern == pattern
                 && group.hits == hits
@@ -100,6 +108,32 @@ pub(super) fn fold(goldens: &[ListedTensor]) -> Vec<FoldedLine> {
         }
     }
     groups.into_iter().flat_map(Group::lines).collect()
+}
+
+/// The most elements of a tuple. More names that differ in their last number are a loop.
+const TUPLE: usize = 3;
+
+/// The names of the elements of tuples, such as a cosine and a sine: `rotary.0` and `rotary.1`, with nothing below them. Lists of
+/// modules have plural names: `blocks.0`.
+fn tuple_elements(goldens: &[ListedTensor]) -> BTreeSet<&str> {
+    let mut tuples: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    let mut containers: BTreeSet<&str> = BTreeSet::new();
+    for golden in goldens {
+        let name = golden.name.split_once('@').map_or(golden.name.as_str(), |(name, _)| name);
+        let dots = name.match_indices('.').map(|(at, _)| at);
+        containers.extend(dots.map(|at| &name[..at]));
+        if let Some((owner, last)) = name.rsplit_once('.')
+            && number(last).is_some()
+        {
+            tuples.entry(owner).or_default().insert(name);
+        }
+    }
+    let is_tuple = |(owner, names): &(&str, BTreeSet<&str>)| {
+        let word = owner.rsplit('.').next().unwrap_or_default();
+        let is_list = word.ends_with('s') || word.len() == 1 || is_step(word);
+        names.len() <= TUPLE && !is_list && !names.iter().any(|name| containers.contains(name))
+    };
+    tuples.into_iter().filter(is_tuple).flat_map(|(_, names)| names).collect()
 }
 
 /// Returns the taps with their number of hits: `name@1` is the second hit of `name`.
@@ -219,6 +253,16 @@ mod tests {
             &["step.{t}.layers.{i}.x t: 0..2 i: 0..2"],
         );
         check(&["blocks.0.a", "blocks.2.a", "blocks.4.a"], &["blocks.{i}.a i: [0, 2, 4]"]);
+    }
+
+    #[test]
+    fn the_elements_of_a_tuple_are_no_loop() {
+        check(
+            &["rotary_emb.0", "rotary_emb.1", "blocks.0", "blocks.1", "step.0", "step.1"],
+            &["rotary_emb.0", "rotary_emb.1", "blocks.{i} i: 0..2", "step.{t} t: 0..2"],
+        );
+        check(&["h.0.attn.0", "h.0.attn.1", "h.1.attn.0"], &["h.{i}.attn.0 i: 0..2", "h.0.attn.1"]);
+        check(&["chunk.0", "chunk.0.x", "chunk.1"], &["chunk.{i} i: 0..2", "chunk.0.x"]);
     }
 
     #[test]

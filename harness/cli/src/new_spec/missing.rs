@@ -5,7 +5,7 @@ use std::fs;
 
 use super::fold::{FoldedLine, fold};
 use super::insert::{NewLine, insert};
-use super::spec_text::{Levels, checkpoint, usable};
+use super::spec_text::{Levels, checkpoint, left_out, same_again, usable};
 use super::taps::taps;
 use super::{Arguments, NewSpecError};
 use crate::find_spec::find_spec;
@@ -18,6 +18,7 @@ use mlx_parity_core::run_folder::Folder;
 use mlx_parity_core::runs::Out;
 use mlx_parity_core::spec::list::counted;
 use mlx_parity_core::spec::{Spec, Specs, parse_spec};
+use mlx_parity_core::text::printable::clean;
 use mlx_parity_core::text::program::program;
 
 /// Prints the lines to paste, or writes them with `--write`.
@@ -65,6 +66,8 @@ struct Missing {
     /// How many of the goldens the port taps already.
     tapped: usize,
     goldens: usize,
+    /// Goldens that no line is offered for, one line per loop with the reason.
+    useless: Vec<String>,
     /// Taps for which the reference records no golden.
     unrecorded: Vec<String>,
 }
@@ -75,7 +78,10 @@ impl Missing {
             let base = name.rsplit_once('@').map_or(name, |(base, _)| base);
             spec.checkpoints.position(base).is_none() && spec.checkpoints.position(name).is_none()
         };
-        let (kept, _) = usable(&listing.goldens);
+        let (kept, left) = usable(&listing.goldens);
+        let left: Vec<_> = left.into_iter().filter(|golden| is_new(&golden.name)).collect();
+        let skipped = listing.skipped.iter().filter(|(name, _)| is_new(name));
+        let useless = left_out(&left).into_iter().chain(same_again(skipped)).collect();
         let new: Vec<_> = kept.iter().filter(|golden| is_new(&golden.name)).cloned().collect();
         let levels = Levels::of(&fold(&kept));
         let lines: Vec<(FoldedLine, String)> = fold(&new)
@@ -97,13 +103,14 @@ impl Missing {
         let recorded: BTreeSet<&str> = listing.goldens.iter().map(|golden| golden.name.as_str()).collect();
         let unrecorded = tapped.iter().filter(|name| !recorded.contains(name.as_str())).cloned().collect();
         let both = new.iter().filter(|golden| tapped.contains(&golden.name)).count();
-        Self { lines, places, tapped: both, goldens: new.len(), unrecorded }
+        Self { lines, places, tapped: both, goldens: new.len(), useless, unrecorded }
     }
 
     fn text(&self, spec: &Spec) -> String {
         let mut text = String::new();
         if self.lines.is_empty() {
-            text += &format!("{} declares every golden that its reference records\n", spec.id);
+            let but = if self.useless.is_empty() { "" } else { ", but those that would prove nothing" };
+            text += &format!("{} declares every golden that its reference records{but}\n", spec.id);
         } else {
             text += &format!(
                 "{} does not declare {} that its reference records; the port taps {} of them\n",
@@ -117,6 +124,12 @@ impl Missing {
             if self.tapped < self.goldens {
                 let lines: Vec<FoldedLine> = self.lines.iter().map(|(line, _)| line.clone()).collect();
                 text += &format!("\ntaps of the port for these lines:\n{}\n", taps(&lines, "  "));
+            }
+        }
+        if !self.useless.is_empty() {
+            text += "no line is offered for these, because they would prove nothing:\n";
+            for line in &self.useless {
+                text += &format!("  {}\n", clean(line));
             }
         }
         if !self.unrecorded.is_empty() {

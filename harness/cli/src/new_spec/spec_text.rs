@@ -44,7 +44,8 @@ impl SpecSource<'_> {
         let Self { model, component, script, listing, has_exact } = self;
         let mut text = format!(
             "# yaml-language-server: $schema=../schema.json\nversion: 1\nport: {model}::{component}\n\
-             about: \"fill in: what {model}/{component} computes\"\nreference:\n  script: {}\n",
+             about: {}\nreference:\n  script: {}\n",
+            quoted(&format!("{model}/{component}, as {script} computes it")),
             quoted(script)
         );
         text += &params(&listing.params);
@@ -68,11 +69,17 @@ impl SpecSource<'_> {
             );
         }
         let (_, left) = usable(&listing.goldens);
-        if !left.is_empty() {
+        let useless: Vec<String> =
+            left_out(&left).into_iter().chain(same_again(listing.skipped.iter())).collect();
+        if !useless.is_empty() {
             let _ = writeln!(text, "# Left out, because they prove nothing:");
-            for line in left_out(&left) {
+            for line in useless {
                 let _ = writeln!(text, "#   {line}");
             }
+        }
+        if lines.iter().any(|line| line.tensor.shape.iter().any(|&length| is_named(length, &listing.params)))
+        {
+            text += "# A length that only one param has is written as the name of the param.\n";
         }
         if lines.iter().any(|line| line.tensor.shape.len() == 4) {
             text += "# PyTorch has channels first and MLX has channels last. For a convolution, write the port's shape and \
@@ -89,14 +96,26 @@ impl SpecSource<'_> {
 
 /// One line per loop of names that are left out, with the reason of its first one.
 pub(super) fn left_out(left: &[&ListedTensor]) -> Vec<String> {
+    per_loop(left.iter().map(|tensor| {
+        let finding = tensor.finding.as_deref().unwrap_or_default();
+        let why = tensor.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+        (tensor.name.as_str(), format!("{finding}{why}"))
+    }))
+}
+
+/// One line per loop of points whose tensors equal an earlier golden.
+pub(super) fn same_again<'a>(skipped: impl Iterator<Item = (&'a String, &'a String)>) -> Vec<String> {
+    per_loop(skipped.map(|(name, twin)| (name.as_str(), format!("the same elements as `{twin}`"))))
+}
+
+/// One line per loop, with the reason of its first name.
+fn per_loop<'a>(names: impl Iterator<Item = (&'a str, String)>) -> Vec<String> {
     let mut lines: Vec<(String, String)> = Vec::new();
-    for tensor in left {
-        let parts = tensor.name.split('.').map(|part| if part.parse::<usize>().is_ok() { "*" } else { part });
+    for (name, why) in names {
+        let parts = name.split('.').map(|part| if part.parse::<usize>().is_ok() { "*" } else { part });
         let name = parts.collect::<Vec<&str>>().join(".");
         if lines.iter().all(|(earlier, _)| *earlier != name) {
-            let finding = tensor.finding.as_deref().unwrap_or_default();
-            let why = tensor.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
-            lines.push((name, format!("{finding}{why}")));
+            lines.push((name, why));
         }
     }
     lines.into_iter().map(|(name, why)| format!("{name}  ({why})")).collect()
@@ -135,6 +154,11 @@ pub(super) fn checkpoint(
 }
 
 /// A length, or the name of the one parameter that has this value.
+/// Whether a length is written as the name of a param.
+fn is_named(length: usize, params: &Map<String, Value>) -> bool {
+    dimension(length, params).parse::<usize>().is_err()
+}
+
 fn dimension(length: usize, params: &Map<String, Value>) -> String {
     let mut same = params.iter().filter(|(_, value)| value.as_u64() == Some(length as u64));
     let is_name = |name: &str| {
@@ -271,6 +295,13 @@ fn stage(line: &FoldedLine) -> Option<Stage> {
         let found = WORDS.iter().find(|(_, words)| words.iter().any(|word| text.contains(word)));
         found.map(|(stage, _)| *stage)
     };
+    if texts.iter().any(|text| matches!(text.as_str(), "grad" | "clipped")) {
+        return Some(Stage::Gradient);
+    }
+    let is_update = |pair: &[String]| is_step(&pair[0]) && matches!(pair[1].as_str(), "param" | "state");
+    if texts.windows(2).any(is_update) {
+        return Some(Stage::Optimizer);
+    }
     let (last, around) = texts.split_last()?;
     let is_linear = || ["head", "linear", "proj", "fc", "dense"].iter().any(|word| last.contains(word));
     spoken_of(last)
@@ -321,7 +352,7 @@ mod tests {
         let expected = r#"# yaml-language-server: $schema=../schema.json
 version: 1
 port: llama::decoder
-about: "fill in: what llama/decoder computes"
+about: "llama/decoder, as exporter/references/llama.py computes it"
 reference:
   script: exporter/references/llama.py
   params: {dim: 64, tokens: 7, vocab: 61, layers: 2, eps: 1e-6, name: "a: b"}
@@ -331,6 +362,7 @@ weights: {file: weights.safetensors}  # 1 tensor
 level: 2
 # Left out, because they prove nothing:
 #   mask  (constant)
+# A length that only one param has is written as the name of the param.
 # In execution order. A line with `for` is one checkpoint per round of its loop.
 checkpoints:
   - {name: model.embed_tokens, dtype: float32, shape: [1, tokens, dim], stage: embedding, noise: 8}
@@ -352,8 +384,7 @@ checkpoints:
         assert_eq!(spec.reference.unwrap().params["name"], "a: b");
     }
 
-    #[track_caller]
-    fn check_level(name: &str, level: u8) {
+    fn line(name: &str) -> FoldedLine {
         let parts = name.split('.').map(|part| match part.parse() {
             Ok(number) => NamePart::Number(number),
             Err(_) => NamePart::Text(part.to_owned()),
@@ -366,8 +397,25 @@ checkpoints:
             why: None,
             file: None,
         };
-        let line = FoldedLine { parts: parts.collect(), tensor, hits: 1 };
-        assert_eq!(Levels { shared: Some("model".into()) }.level(&line), level, "{name}");
+        FoldedLine { parts: parts.collect(), tensor, hits: 1 }
+    }
+
+    #[track_caller]
+    fn check_level(name: &str, level: u8) {
+        assert_eq!(Levels { shared: Some("model".into()) }.level(&line(name)), level, "{name}");
+    }
+
+    #[test]
+    fn the_stages_of_a_training_step_are_not_those_of_its_layers() {
+        for (name, wanted) in [
+            ("grad.layers.0.attn.q_proj.weight", Stage::Gradient),
+            ("clipped.layers.0.norm.weight", Stage::Gradient),
+            ("step.1.state.layers.0.mlp.up.weight.exp_avg", Stage::Optimizer),
+            ("step.1.param.embed.weight", Stage::Optimizer),
+            ("step.1.layers.0.norm", Stage::Norm),
+        ] {
+            assert_eq!(stage(&line(name)), Some(wanted), "{name}");
+        }
     }
 
     #[test]

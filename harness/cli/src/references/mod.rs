@@ -20,7 +20,7 @@ pub(crate) use error::ReferencesError;
 pub(crate) use uv::Uv;
 
 use super::Project;
-use super::ask::{self, Answer};
+use super::ask::{self, YesNo};
 use super::bundled_exporter;
 use super::python::{Python, last_lines};
 use super::steps::Steps;
@@ -209,9 +209,9 @@ impl<'a> Environments<'a> {
             return Ok(());
         }
         match ask::ask(&format!("{text}; fetch them?")) {
-            Answer::Yes => Ok(()),
-            Answer::No => Err(ReferencesError::Declined),
-            Answer::NoTerminal => Err(ReferencesError::NotAsked { download: download.to_string() }),
+            YesNo::Yes => Ok(()),
+            YesNo::No => Err(ReferencesError::Declined),
+            YesNo::NoTerminal => Err(ReferencesError::NotAsked { download: download.to_string() }),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What a script would record, without making a set: its goldens in call order, its inputs and its weights.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
@@ -25,6 +26,9 @@ pub(crate) struct Listing {
     pub(crate) points: Vec<ListedPoint>,
     /// The goldens in call order. The second hit of `name` is `name@1`.
     pub(crate) goldens: Vec<ListedTensor>,
+    /// Points whose tensors equal an earlier golden, with that golden.
+    #[serde(default)]
+    pub(crate) skipped: BTreeMap<String, String>,
     pub(crate) inputs: Vec<ListedTensor>,
     pub(crate) weights: Vec<ListedTensor>,
 }

@@ -1,6 +1,7 @@
 //! `cargo xtask regenerate-fixtures`: runs references to replace fixtures that are missing, stale or broken.
 
 mod changes;
+mod debug_script;
 mod error;
 mod exporter_report;
 mod leftovers;
@@ -19,8 +20,10 @@ mod table;
 mod variables;
 mod workplace;
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
+pub(crate) use debug_script::debug_script;
 pub(crate) use error::RegenerateError;
 pub(crate) use listing::{ListedTensor, Listing, ListingRequest, default_memory, parse_memory};
 pub(crate) use plan::{PlannedSet, plan};
@@ -29,7 +32,7 @@ pub(crate) use reproduce::CHANGED_FLOOR;
 pub(crate) use table::number;
 pub(crate) use workplace::{leftover_bytes, remove_leftovers};
 
-use super::ask::{Answer, ask};
+use super::ask::{YesNo, ask};
 use super::references::Environments;
 use super::steps::Steps;
 use super::{CliError, Project, say};
@@ -143,7 +146,9 @@ fn list(project: &Project, arguments: &Arguments, sets: &[PlannedSet]) -> Result
             environments.of(&project.root().join(&set.reference.script)).map_err(RegenerateError::from)?;
         let listing = ListingRequest::of(set.reference, memory).run(project, &runner)?;
         let mut text = format!("{}  {}\n", set.folder, set.reference.script);
-        for point in &listing.points {
+        // A model that is hooked several times has each of its points as often.
+        let mut seen = BTreeSet::new();
+        for point in listing.points.iter().filter(|point| seen.insert((&point.name, &point.kind))) {
             text += &format!("  {}  {}\n", clean(&point.name), clean(&point.kind));
         }
         say(&text);
@@ -220,7 +225,7 @@ fn regenerate(
     let less: u64 = made.iter().map(|(set, _)| size::of_folder(&fixture_root.join(set.folder))).sum();
     check_size(limits, (taken + more).saturating_sub(less))?;
 
-    let (mut replaced, mut kept, mut same, mut unasked) = (0, 0, 0, 0);
+    let (mut new_sets, mut replaced, mut kept, mut same, mut unasked) = (0, 0, 0, 0, 0);
     for (set, new) in &made {
         let old = committed(&fixture_root, set.folder);
         let changes = changes(old.as_ref(), &new.set);
@@ -231,27 +236,30 @@ fn regenerate(
             continue;
         }
         show(set, new, &changes, wrong, arguments.full);
+        let is_new = !fixture_root.join(set.folder).exists();
+        let verb = if is_new { "add" } else { "replace" };
         let answer =
-            if arguments.yes { Answer::Yes } else { ask(&format!("replace the fixtures `{}`?", set.folder)) };
+            if arguments.yes { YesNo::Yes } else { ask(&format!("{verb} the fixtures `{}`?", set.folder)) };
         match answer {
-            Answer::Yes => {
+            YesNo::Yes => {
+                *(if is_new { &mut new_sets } else { &mut replaced }) += 1;
                 // The old set's mapped files would keep its disk space in use.
                 drop(old);
                 workplace.replace(set.folder, &new.folder)?;
-                replaced += 1;
             }
-            Answer::No => kept += 1,
-            Answer::NoTerminal => unasked += 1,
+            YesNo::No => kept += 1,
+            YesNo::NoTerminal => unasked += 1,
         }
     }
     if unasked > 0 {
         return Err(RegenerateError::NotAsked { count: counted(unasked, "set") }.into());
     }
     let current = all - due.len() + same;
-    let mut words = vec![format!("{replaced} replaced"), format!("{current} current")];
+    let mut words: Vec<String> = (new_sets > 0).then(|| format!("{new_sets} new")).into_iter().collect();
+    words.extend([format!("{replaced} replaced"), format!("{current} current")]);
     words.extend((kept > 0).then(|| format!("{kept} kept")));
     words.extend((failed > 0).then(|| format!("{failed} failed")));
-    let next = if replaced > 0 { format!("; next: `{}`", suite_command()) } else { String::new() };
+    let next = if new_sets + replaced > 0 { format!("; next: `{}`", suite_command()) } else { String::new() };
     say(&format!("{}{next}\n", words.join(", ")));
     Ok(if failed + kept == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

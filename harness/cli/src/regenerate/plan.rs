@@ -130,7 +130,9 @@ impl PlannedSet<'_> {
             }
             inputs.extend(spec.inputs.iter().filter(|input| !inputs.contains(input)).collect::<Vec<_>>());
         }
-        json!({"goldens": goldens, "inputs": inputs})
+        // Gradients and updated parameters have the names of weights.
+        let rename = self.specs.iter().find_map(|spec| spec.weights.as_ref()).map(|weights| &weights.rename);
+        json!({"goldens": goldens, "inputs": inputs, "rename": rename.cloned().unwrap_or_default()})
     }
 
     /// The rule of a checkpoint that is compared with this golden, for goldens without a floor.

@@ -34,7 +34,16 @@ pub(super) struct ScriptCall<'a> {
 impl ScriptCall<'_> {
     /// Returns the command. The caller adds the arguments of the script.
     pub(super) fn command(&self, in_use: &Path, memory: Option<u64>) -> io::Result<Command> {
-        let mut command = script::command(self.runner.program(), in_use, memory)?;
+        Ok(self.complete(script::command(self.runner.program(), in_use, memory)?))
+    }
+
+    /// Returns the command without a guard, for a script that a person or a program talks to.
+    pub(super) fn unguarded(&self) -> Command {
+        self.complete(Command::new(self.runner.program()))
+    }
+
+    /// Adds the script and its variables to the Python that runs it.
+    fn complete(&self, mut command: Command) -> Command {
         command.arg(self.project.root().join(self.script)).current_dir(self.project.root());
         let passed = passed(std::env::vars_os(), self.runner.is_locked(), self.env);
         command.env_clear().envs(passed.iter().map(|(name, value)| (name, value)));
@@ -43,7 +52,7 @@ impl ScriptCall<'_> {
         for name in ONE_THREAD {
             command.env(name, "1");
         }
-        Ok(command)
+        command
     }
 
     /// Returns the error for a script that could not be started.

@@ -77,9 +77,13 @@ impl CommandError for SetupError {
                 "use macOS on Apple silicon, or Linux on x86_64 or aarch64; `cargo test -p mlx-parity-core` needs no MLX"
                     .into()
             }
-            Self::NoLock { .. } => format!("run `cargo generate-lockfile`, {AGAIN}"),
+            Self::NoLock { .. } => format!(
+                "run `cargo xtask init` if this project is not prepared yet; otherwise run `cargo generate-lockfile`, {AGAIN}"
+            ),
             Self::NoMlxSys { .. } => {
-                format!("add mlx-rs (0.33, `default-features = false`) to the workspace, {AGAIN}")
+                format!(
+                    "run `cargo xtask init`, which adds mlx-rs (0.33, `default-features = false`) and the rest, {AGAIN}"
+                )
             }
             Self::UnknownMlxSys { .. } | Self::MlxVersion { .. } => {
                 "use mlx-rs 0.33, or an mlx-parity that supports the newer one".into()

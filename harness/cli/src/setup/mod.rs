@@ -25,7 +25,8 @@ use state::{SetupState, mlx_sys};
 use super::python::Python;
 use super::steps::Steps;
 use super::{CliError, Project};
-use mlx_parity_core::text::program::program;
+use mlx_parity_core::spec::Specs;
+use mlx_parity_core::text::program::{PARITY, program};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  cargo xtask setup\n\n\
@@ -54,8 +55,23 @@ pub(crate) struct BindingsArguments {
 /// Runs [`set_up`], and prints what to do next.
 pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, CliError> {
     let done = set_up(project, arguments.force)?;
-    println!("{done}; next: `{} test`, or `cargo test` as usual", program());
+    println!("{done}; next: {}", next(project));
     Ok(ExitCode::SUCCESS)
+}
+
+/// What to do after set-up: a project without a spec needs one, and can compile meanwhile.
+fn next(project: &Project) -> String {
+    let program = program();
+    let found = Specs::load(&project.spec_root());
+    let suite = project.suite_target();
+    match found.specs.is_empty() && found.broken.is_empty() {
+        true => format!(
+            "`{program} new-spec MODEL/COMPONENT --from SCRIPT`; meanwhile, `cargo test --test {suite} --no-run` in another \
+             terminal compiles the suite, which takes minutes the first time"
+        ),
+        false if program == PARITY => format!("`cargo test --test {suite}`"),
+        false => format!("`{program} test`, or `cargo test` as usual"),
+    }
 }
 
 /// Makes this machine ready for a command that needs MLX, unless the project provides MLX itself.

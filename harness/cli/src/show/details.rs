@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::subject::{Hit, Subject, status};
 use super::surroundings::{log_lines, source_lines};
 use super::table::brief;
-use super::values::{Answers, Values};
+use super::values::{Answers, HitValues};
 use crate::Project;
 use mlx_parity_core::calculate::{Calculator, Limits, Tensors};
 use mlx_parity_core::compare::{Difference, Stats};
@@ -16,7 +16,7 @@ use mlx_parity_core::spec::hit_name;
 use mlx_parity_core::text::printable::clean;
 
 /// Everything about one hit, as text.
-pub(super) fn as_text(project: &Project, subject: &Subject, hit: &Hit<'_>, values: &Values<'_>) -> String {
+pub(super) fn as_text(project: &Project, subject: &Subject, hit: &Hit<'_>, values: &HitValues<'_>) -> String {
     let record = hit.record;
     let mut text = format!("{}::{} in run {}\n", subject.spec.id, hit.name, clean(&subject.run));
     let mut row = |label: &str, value: &str| {
@@ -119,7 +119,7 @@ fn differences(row: &mut impl FnMut(&str, &str), difference: &Difference) {
 }
 
 /// The entropy of attention weights: where rows along the last axis sum to one.
-fn entropy(record: &Record, values: &Values<'_>) -> Vec<String> {
+fn entropy(record: &Record, values: &HitValues<'_>) -> Vec<String> {
     const MOST: usize = 1 << 24;
     let Some(info) = record.actual.as_ref().or(record.expected.as_ref()) else { return Vec::new() };
     let keys = info.shape.last().copied().unwrap_or(0);
@@ -152,7 +152,7 @@ fn entropy(record: &Record, values: &Values<'_>) -> Vec<String> {
 }
 
 /// Everything about one hit, as JSON.
-pub(super) fn as_json(subject: &Subject, hit: &Hit<'_>, values: &Values<'_>, answers: &Answers) -> Value {
+pub(super) fn as_json(subject: &Subject, hit: &Hit<'_>, values: &HitValues<'_>, answers: &Answers) -> Value {
     let record = hit.record;
     let kept = subject.data.folder().actual(&record.checkpoint, record.hit);
     json!({

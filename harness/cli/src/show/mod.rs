@@ -22,7 +22,7 @@ use mlx_parity_core::text::printable::json;
 use mlx_parity_core::text::program::suite_command;
 
 use subject::Subject;
-use values::{Request, Values};
+use values::{HitValues, Request};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
@@ -131,7 +131,7 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
         None => table::as_text(&subject),
         Some(name) => {
             let hit = subject.hit(name)?;
-            let values = Values::new(project, &subject, &hit);
+            let values = HitValues::new(project, &subject, &hit);
             let answers = request.answer(&values)?;
             match arguments.json {
                 true => json(&format!("{:#}\n", details::as_json(&subject, &hit, &values, &answers))),

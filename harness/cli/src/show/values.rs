@@ -17,7 +17,7 @@ use mlx_parity_core::text::error_chain;
 use mlx_parity_core::text::program::suite_command;
 
 /// Reads both tensors of a hit when they are needed.
-pub(super) struct Values<'s> {
+pub(super) struct HitValues<'s> {
     project: &'s Project,
     subject: &'s Subject,
     hit: &'s Hit<'s>,
@@ -36,7 +36,7 @@ pub(super) struct Request<'a> {
 /// The answers, in the order of the request.
 pub(super) struct Answers(Vec<Answer>);
 
-impl<'s> Values<'s> {
+impl<'s> HitValues<'s> {
     pub(super) fn new(project: &'s Project, subject: &'s Subject, hit: &'s Hit<'s>) -> Self {
         Self { project, subject, hit, golden: OnceCell::new() }
     }
@@ -112,7 +112,7 @@ impl<'s> Values<'s> {
     }
 }
 
-impl Tensors for Values<'_> {
+impl Tensors for HitValues<'_> {
     fn names(&self) -> Vec<String> {
         vec!["golden".to_owned(), "actual".to_owned()]
     }
@@ -133,7 +133,7 @@ impl Request<'_> {
     }
 
     /// Reads and computes what was asked for. A slice alone shows both sides, as far as they exist.
-    pub(super) fn answer(&self, values: &Values<'_>) -> Result<Answers, ShowError> {
+    pub(super) fn answer(&self, values: &HitValues<'_>) -> Result<Answers, ShowError> {
         let mut calculator = Calculator::new(values, Limits::default());
         let index = self.slice.map(|slice| format!("[{slice}]")).unwrap_or_default();
         let mut answers = Vec::new();

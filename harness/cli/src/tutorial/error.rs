@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use crate::error::CommandError;
 use crate::init::InitError;
+use mlx_parity_core::debug::TraceError;
 use mlx_parity_core::run_folder::FolderError;
 use mlx_parity_core::text::program::program;
 
@@ -43,6 +44,8 @@ pub(crate) enum TutorialError {
     CheckFailed { step: &'static str, why: String },
     #[error(transparent)]
     Run(#[from] FolderError),
+    #[error(transparent)]
+    Trace(#[from] TraceError),
 }
 
 impl TutorialError {
@@ -74,7 +77,7 @@ impl CommandError for TutorialError {
                 "connect to the network, or name a local checkout of mlx-parity with `--path` and `--restart`".into(),
             ),
             Self::CheckFailed { .. } => Some("read the output above, then run the command again: it continues here".into()),
-            Self::Checkout { .. } | Self::Read { .. } | Self::Write { .. } | Self::Answer { .. } | Self::Run(_) => None,
+            Self::Checkout { .. } | Self::Read { .. } | Self::Write { .. } | Self::Answer { .. } | Self::Run(_) | Self::Trace(_) => None,
         }
     }
 }

@@ -115,7 +115,7 @@ fn manifest(source: &CrateSource, has_mlx: bool) -> String {
          name = \"parity\"\n\
          harness = false\n\n\
          {dependencies}\n\
-         # Shorter builds. A crate with large goldens also optimises mlx-parity-core.\n\
+         # Shorter builds. A crate with large goldens also optimises mlx-parity-tensor.\n\
          [profile.dev]\n\
          debug = \"line-tables-only\"\n\
          lto = \"off\"\n\n\

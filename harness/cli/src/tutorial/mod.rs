@@ -1,4 +1,4 @@
-//! The command `tutorial`: a small crate with a planted mistake, and ten steps from its red run to a spec that can be
+//! The command `tutorial`: a small crate with a planted mistake, and eleven steps from its red run to a spec that can be
 //! trusted. Each step is checked on the real files and the real results.
 
 mod error;
@@ -22,7 +22,7 @@ use folder::{Beginning, OpenFolder, Wanted};
 use lessons::LESSONS;
 use mlx_parity_core::text::printable::{clean, paint};
 use mlx_parity_core::text::program::program;
-use session::{Ended, Learner, Session};
+use session::{Learner, Sitting, SittingEnd};
 use state::State;
 use workshop::Workshop;
 
@@ -74,7 +74,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     };
     say(&welcome(root, *beginning));
     let mut input = std::io::stdin().lock();
-    let session = Session {
+    let session = Sitting {
         lessons: LESSONS,
         workshop: &Workshop::new(root),
         learner: if arguments.non_interactive { Learner::Nobody } else { Learner::Person(&mut input) },
@@ -86,8 +86,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         save: &mut |step| State::at(step, state.source.clone()).write(root),
     };
     match session.run(first)? {
-        Ended::Finished => say(&farewell(root)),
-        Ended::Left(at) => say(&format!(
+        SittingEnd::Finished => say(&farewell(root)),
+        SittingEnd::Left(at) => say(&format!(
             "\nYou left at step {} of {}. To continue:\n\n  {}\n",
             at + 1,
             LESSONS.len(),
@@ -129,7 +129,7 @@ fn welcome(root: &Path, beginning: Beginning) -> String {
     if beginning == Beginning::Continued {
         return format!("Welcome back. The tutorial's folder is\n\n  {folder}\n");
     }
-    let heading = "From a red port to a spec that you can trust, in ten steps";
+    let heading = "From a red port to a spec that you can trust, in eleven steps";
     format!(
         "{}\n\n\
          You get a crate with a port that is nearly right. You find its mistake, fix\n\
@@ -148,8 +148,8 @@ fn farewell(root: &Path) -> String {
     format!(
         "\n{}\n\n\
          You ran a port against its reference, read the cause of a failure, fixed it,\n\
-         added a checkpoint, injected a golden, read a record, accepted statistics and\n\
-         tested the spec itself. In your own crate, start with\n\n  \
+         added a checkpoint, injected a golden, stepped through the port, read a record,\n\
+         accepted statistics and tested the spec itself. In your own crate, start with\n\n  \
          {} init\n\n\
          The tutorial's folder is yours to play with. When you no longer need it:\n\n  \
          rm -r {}\n",

@@ -20,14 +20,14 @@ pub(super) enum Learner<'a> {
 
 /// How a session ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(super) enum SittingEnd {
     Finished,
     /// The learner left, at the step with this position.
     Left(usize),
 }
 
 /// One sitting of a tutorial.
-pub(super) struct Session<'a> {
+pub(super) struct Sitting<'a> {
     pub(super) lessons: &'a [Lesson],
     pub(super) workshop: &'a Workshop,
     pub(super) learner: Learner<'a>,
@@ -47,17 +47,17 @@ enum Request {
     Leave,
 }
 
-impl Session<'_> {
+impl Sitting<'_> {
     /// Goes through the steps, from the one at `first`.
-    pub(super) fn run(mut self, first: usize) -> Result<Ended, TutorialError> {
+    pub(super) fn run(mut self, first: usize) -> Result<SittingEnd, TutorialError> {
         for (position, lesson) in self.lessons.iter().enumerate().skip(first) {
             self.show(position, lesson);
             if !self.finish_step(position, lesson)? {
-                return Ok(Ended::Left(position));
+                return Ok(SittingEnd::Left(position));
             }
             (self.save)(self.lessons.get(position + 1).map(|next| next.id))?;
         }
-        Ok(Ended::Finished)
+        Ok(SittingEnd::Finished)
     }
 
     fn show(&mut self, position: usize, lesson: &Lesson) {
@@ -190,7 +190,7 @@ mod tests {
         folder: &tempfile::TempDir,
         first: usize,
         lines: Option<&str>,
-    ) -> (Result<Ended, String>, String, Vec<String>) {
+    ) -> (Result<SittingEnd, String>, String, Vec<String>) {
         let workshop = Workshop::new(folder.path());
         let (mut printed, mut saved) = (String::new(), Vec::new());
         let mut input = lines.unwrap_or_default().as_bytes();
@@ -198,7 +198,7 @@ mod tests {
             Some(_) => Learner::Person(&mut input),
             None => Learner::Nobody,
         };
-        let session = Session {
+        let session = Sitting {
             lessons: LESSONS,
             workshop: &workshop,
             learner,
@@ -216,14 +216,14 @@ mod tests {
     fn a_step_stays_until_its_check_passes() {
         let folder = tempfile::tempdir().unwrap();
         let (ended, printed, saved) = session(&folder, 0, Some("\nhint\nwhat\n\n"));
-        assert_eq!((ended, saved.len()), (Ok(Ended::Left(0)), 0), "{printed}");
+        assert_eq!((ended, saved.len()), (Ok(SittingEnd::Left(0)), 0), "{printed}");
         assert_eq!(printed.matches("It does not exist.").count(), 2, "{printed}");
         assert!(printed.contains("Use touch.") && printed.contains("solve   does the step"), "{printed}");
         fs::write(folder.path().join(FILE), "").unwrap();
         let (ended, printed, saved) = session(&folder, 0, Some("\n6\n\n7\n"));
         assert_eq!(
             (ended, saved),
-            (Ok(Ended::Finished), vec!["count".to_owned(), "end".to_owned()]),
+            (Ok(SittingEnd::Finished), vec!["count".to_owned(), "end".to_owned()]),
             "{printed}"
         );
         assert!(printed.contains("Not 6.") && printed.contains("Done."), "{printed}");
@@ -234,7 +234,7 @@ mod tests {
         for leave in ["q\n", "quit\n", ""] {
             let folder = tempfile::tempdir().unwrap();
             let (ended, _, saved) = session(&folder, 0, Some(&format!("solve\n{leave}")));
-            assert_eq!((ended, saved), (Ok(Ended::Left(1)), vec!["count".to_owned()]));
+            assert_eq!((ended, saved), (Ok(SittingEnd::Left(1)), vec!["count".to_owned()]));
         }
     }
 
@@ -242,7 +242,7 @@ mod tests {
     fn a_tutorial_continues_at_the_step_it_was_left_at() {
         let folder = tempfile::tempdir().unwrap();
         let (ended, printed, _) = session(&folder, 1, Some("skip\n"));
-        assert_eq!(ended, Ok(Ended::Finished));
+        assert_eq!(ended, Ok(SittingEnd::Finished));
         assert!(printed.contains("Step 2 of 2: Count") && printed.contains("The answer is 7."), "{printed}");
         assert!(!printed.contains("Make it"), "{printed}");
     }
@@ -251,7 +251,7 @@ mod tests {
     fn without_a_learner_every_step_is_solved_and_checked() {
         let folder = tempfile::tempdir().unwrap();
         let (ended, printed, saved) = session(&folder, 0, None);
-        assert_eq!((ended, saved.len()), (Ok(Ended::Finished), 2), "{printed}");
+        assert_eq!((ended, saved.len()), (Ok(SittingEnd::Finished), 2), "{printed}");
         assert!(!printed.contains('>'), "nobody is asked: {printed}");
     }
 
@@ -259,7 +259,7 @@ mod tests {
     fn a_solution_that_fails_its_check_is_an_error() {
         let lessons = [Lesson { solve: |_| Ok("8".into()), ..LESSONS[1].clone() }];
         let folder = tempfile::tempdir().unwrap();
-        let session = Session {
+        let session = Sitting {
             lessons: &lessons,
             workshop: &Workshop::new(folder.path()),
             learner: Learner::Nobody,
@@ -275,7 +275,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let long = "6".repeat(5000);
         let (ended, printed, _) = session(&folder, 1, Some(&long));
-        assert_eq!(ended, Ok(Ended::Left(1)));
+        assert_eq!(ended, Ok(SittingEnd::Left(1)));
         assert_eq!(printed.matches("Not yet.").count(), 5, "{printed}");
     }
 }

@@ -1,6 +1,8 @@
 //! What a step does in the tutorial's folder: it reads and writes the learner's files, runs commands, and reads the results.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
@@ -8,6 +10,7 @@ use super::error::TutorialError;
 use super::files::{Changes, PORT, SPEC, is_own_version, write};
 use crate::as_cargo_parity::AS_CARGO_PARITY;
 use crate::cargo::cargo;
+use mlx_parity_core::debug::{DebugAnswer, Stop, TRACE, Trace, TraceEvent, TraceLine};
 use mlx_parity_core::files::regular::{TEXT, read_text};
 use mlx_parity_core::mutation::{MutationLog, MutationResults};
 use mlx_parity_core::results::{Account, ExpectedSpecs, RunResults, STATS, TrialOutcome};
@@ -25,7 +28,7 @@ pub(super) struct Workshop {
 }
 
 /// A command for the suite: its arguments, and the variables that are set for it.
-type Variables<'a> = &'a [(&'a str, &'a str)];
+type EnvironmentVariables<'a> = &'a [(&'a str, &'a str)];
 
 impl Workshop {
     /// Returns the workshop in a folder that has the crate's files.
@@ -83,14 +86,32 @@ impl Workshop {
     pub(super) fn parity(
         &self,
         arguments: &[&str],
-        variables: Variables<'_>,
+        variables: EnvironmentVariables<'_>,
     ) -> Result<ExitStatus, TutorialError> {
         self.lock_dependencies()?;
-        let own = std::env::current_exe()
-            .map_err(|source| TutorialError::Start { program: "cargo parity".to_owned(), source })?;
-        let mut command = Command::new(own);
-        command.args((program() == XTASK).then_some(AS_CARGO_PARITY)).args(arguments);
-        self.run("cargo parity", command, arguments, variables)
+        let command = own_command(arguments)?;
+        self.run("cargo parity", command, arguments, variables, None)
+    }
+
+    /// Gives a debug session these lines, and returns its stops. There are none if it did not start.
+    pub(super) fn debug(&self, spec: &str, lines: &str) -> Result<Vec<Stop>, TutorialError> {
+        let sessions = || -> BTreeSet<PathBuf> {
+            let entries = fs::read_dir(self.path("target/parity/debug")).into_iter().flatten().flatten();
+            entries.map(|entry| entry.path()).filter(|path| path.join(TRACE).is_file()).collect()
+        };
+        let before = sessions();
+        self.lock_dependencies()?;
+        let arguments = ["debug", spec];
+        self.run("cargo parity", own_command(&arguments)?, &arguments, &[], Some(lines))?;
+        let Some(folder) = sessions().difference(&before).last().cloned() else { return Ok(Vec::new()) };
+        let stop = |line: TraceLine| match line.event {
+            TraceEvent::Answer { answer, .. } => match *answer {
+                DebugAnswer::Stopped(stop) => Some(*stop),
+                _ => None,
+            },
+            _ => None,
+        };
+        Ok(Trace::read(&folder)?.into_iter().filter_map(stop).collect())
     }
 
     /// Runs `cargo test --test parity` in the folder.
@@ -99,22 +120,30 @@ impl Workshop {
         let arguments = ["test", "--test", "parity"];
         let mut command = cargo(&self.root);
         command.args(arguments);
-        self.run("cargo", command, &arguments, &[])
+        self.run("cargo", command, &arguments, &[], None)
     }
 
-    /// Prints the command, then runs it.
+    /// Prints the command, then runs it, with `input` as its standard input.
     fn run(
         &self,
         name: &str,
         mut command: Command,
         arguments: &[&str],
-        variables: Variables<'_>,
+        variables: EnvironmentVariables<'_>,
+        input: Option<&str>,
     ) -> Result<ExitStatus, TutorialError> {
         let shown: String = variables.iter().map(|(name, value)| format!("{name}={value} ")).collect();
         println!("\n{}\n", paint(true, "1", &format!("$ {shown}{name} {}", arguments.join(" "))));
         without_settings(&mut command);
-        let status =
-            command.envs(variables.iter().copied()).current_dir(&self.root).stdin(Stdio::null()).status();
+        command.envs(variables.iter().copied()).current_dir(&self.root);
+        command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
+        let status = command.spawn().and_then(|mut child| {
+            if let (Some(mut stdin), Some(input)) = (child.stdin.take(), input) {
+                // A command that ends early does not read everything.
+                let _ = stdin.write_all(input.as_bytes());
+            }
+            child.wait()
+        });
         println!("");
         status.map_err(|source| TutorialError::Start { program: name.to_owned(), source })
     }
@@ -124,7 +153,7 @@ impl Workshop {
     pub(super) fn run_suite(
         &self,
         arguments: &[&str],
-        variables: Variables<'_>,
+        variables: EnvironmentVariables<'_>,
     ) -> Result<Option<Ran>, TutorialError> {
         let before = self.newest();
         self.parity(arguments, variables)?;
@@ -172,6 +201,15 @@ impl Workshop {
             Err(TutorialError::Dependencies { folder: self.root.clone() })
         }
     }
+}
+
+/// Returns `cargo parity` with these arguments, by this same program.
+fn own_command(arguments: &[&str]) -> Result<Command, TutorialError> {
+    let own = std::env::current_exe()
+        .map_err(|source| TutorialError::Start { program: "cargo parity".to_owned(), source })?;
+    let mut command = Command::new(own);
+    command.args((program() == XTASK).then_some(AS_CARGO_PARITY)).args(arguments);
+    Ok(command)
 }
 
 /// Removes settings of this process that would change what the steps show.

@@ -39,13 +39,13 @@ struct FileAudit {
     missing: Vec<String>,
     /// Weights of the files that the spec does not have, under the port's names.
     unused: Vec<String>,
-    shapes: Vec<Difference>,
-    dtypes: Vec<Difference>,
+    shapes: Vec<HeaderDifference>,
+    dtypes: Vec<HeaderDifference>,
 }
 
 /// A weight whose header differs.
 #[derive(Debug, Serialize)]
-struct Difference {
+struct HeaderDifference {
     name: String,
     expected: Header,
     found: Header,
@@ -137,7 +137,7 @@ impl FileAudit {
                 continue;
             };
             let difference =
-                || Difference { name: name.clone(), expected: wanted.clone(), found: header.clone() };
+                || HeaderDifference { name: name.clone(), expected: wanted.clone(), found: header.clone() };
             if header.shape != wanted.shape {
                 audit.shapes.push(difference());
             }

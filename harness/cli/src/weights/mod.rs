@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
     /// Compare the files with the weights of this spec: names, shapes, dtypes
     #[arg(long, value_name = "SPEC")]
     against: Option<String>,
-    /// With --against: compare names only, for a checkpoint of another size than the spec's config
+    /// With --against: compare names only, for a model whose sizes differ from the spec's config
     #[arg(long, requires = "against")]
     names: bool,
     /// Print one JSON object

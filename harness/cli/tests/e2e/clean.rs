@@ -22,8 +22,6 @@ impl Project {
 
     /// A run that has ended, with an actual of 1000 bytes.
     fn run(&self) -> PathBuf {
-        // A name has the time in milliseconds.
-        std::thread::sleep(std::time::Duration::from_millis(2));
         let folder = self.out().start(&RunName::fresh(false)).unwrap().folder;
         fs::create_dir_all(folder.join("m/c/actual")).unwrap();
         fs::write(folder.join("m/c/job.json"), "{}").unwrap();
@@ -76,7 +74,7 @@ fn named_running_and_foreign_folders_stay() {
         &["--keep", "0"],
         0,
         &[
-            &format!("goes on, pid {pid}, and stays"),
+            &format!("is active, pid {pid}, and stays"),
             "note: kept 1 named run; --named removes named runs too",
             "nothing to remove",
         ],

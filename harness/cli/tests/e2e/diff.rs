@@ -244,6 +244,7 @@ fn files_of_mlx_are_read_and_files_of_torch_get_advice() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn gates_come_from_numbers_policies_and_floors() {
     let folder = Folder::new();
     let base = [1f32, 2., 3., 4.];

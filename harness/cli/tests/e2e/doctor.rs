@@ -46,6 +46,7 @@ fn prints(command: &mut Command, subject: &str, words: &str) {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn fixtures_and_leftovers_are_looked_at() {
     let project = Project::new();
     prints(
@@ -65,6 +66,7 @@ fn fixtures_and_leftovers_are_looked_at() {
 
 /// A remembered checksum counts only while the file is the same. `doctor`, `--check` and CI hash every file.
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn a_golden_that_was_replaced_with_its_old_time_is_found() {
     let project = Project::new();
     project.prints(1, &["--yes"], 0, &[]);
@@ -102,6 +104,7 @@ fn a_golden_that_was_replaced_with_its_old_time_is_found() {
 
 /// Without `harness = false`, `cargo test` prints `running 0 tests` and passes.
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn a_suite_that_cargo_would_not_run_is_wrong() {
     let project = Project::new();
     let lint = |words: &str| {
@@ -179,6 +182,7 @@ fn what_is_wrong_with_the_machine_makes_it_exit_with_1() {
 
 /// Python imports a package beside the script, or on PYTHONPATH, before the installed one.
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn a_package_that_is_shadowed_is_reported() {
     let project = Project::new();
     let site = "site/numpy-9.9.9.dist-info";

@@ -218,6 +218,7 @@ fn the_folder_of_a_model_goes_with_its_last_set() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn tensors_that_no_spec_declares_are_removed_and_the_rest_stays_whole() {
     let project = Project::new();
     let remove = ["rm", "gated_mlp/block", "gated", "--yes"];

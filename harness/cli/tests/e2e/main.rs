@@ -9,6 +9,7 @@ mod check_macos;
 mod clean;
 mod colours;
 mod command;
+mod debug_reference;
 mod diff;
 mod doctor;
 mod documents;

@@ -122,6 +122,7 @@ fn a_pipeline_is_four_specs() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn nothing_is_overwritten_and_names_are_checked() {
     let project = Project::new();
     project.write("exporter/references/new_part.py", "mine\n");

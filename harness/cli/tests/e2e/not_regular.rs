@@ -79,6 +79,7 @@ fn a_device_that_never_ends_is_no_file() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn what_diff_compares_are_regular_files() {
     let project = Project::new();
     let (a, b) = ("made/1/golden-a.npy", "made/2/golden-a.npy");
@@ -89,6 +90,7 @@ fn what_diff_compares_are_regular_files() {
 
 /// A script can write anything: its report may be a pipe, and so may a golden.
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn what_a_script_leaves_is_regular_or_refused() {
     let project = Project::new();
     for line in [

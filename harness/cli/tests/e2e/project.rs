@@ -104,6 +104,7 @@ fn a_subfolder_and_a_member_belong_to_the_workspace() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn settings_that_nothing_would_read_are_errors() {
     let folder = package("[package.metadata.parity]\nspec = \"checks/specs\"\n");
     folder.is_refused(

@@ -88,7 +88,7 @@ fn an_environment_is_made_from_the_lock_for_the_group_that_a_script_names() {
         &[
             "references in `numpy` need a download of 1 package, 17 MB",
             "making the environment `numpy` for references with uv 0.13.7",
-            "1 replaced",
+            "1 new, 0 replaced",
         ],
     );
     let made = calls(&project);
@@ -121,7 +121,7 @@ fn an_environment_is_made_from_the_lock_for_the_group_that_a_script_names() {
 #[ignore = "slow: `.ci/run` runs it"]
 fn an_environment_that_is_not_what_its_lock_says_makes_no_set() {
     let project = project("# parity: environment = \"numpy\"\n");
-    runs(&project, &["--yes"], 0, &["1 replaced"]);
+    runs(&project, &["--yes"], 0, &["1 new, 0 replaced"]);
     assert_eq!(project.mark(), Some(1));
     let installed = ".parity/references/groups/numpy/installed.json";
     let doctor = || {
@@ -162,7 +162,7 @@ fn an_environment_that_is_not_what_its_lock_says_makes_no_set() {
         assert_eq!(project.mark(), Some(1));
     }
     fs::remove_file(project.path("stubborn")).unwrap();
-    runs(&project, &["--yes"], 0, &["1 replaced"]);
+    runs(&project, &["--yes"], 0, &["1 new, 0 replaced"]);
     // A script that changes its own environment is noticed afterwards.
     let change = format!("echo '[[\"numpy\", \"2.3.5\"]]' > {installed}\n");
     project.script(&format!("# parity: environment = \"numpy\"\n{change}{SCRIPT}"));
@@ -177,6 +177,7 @@ fn an_environment_that_is_not_what_its_lock_says_makes_no_set() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn a_large_download_is_asked_about() {
     let project = project("# parity: environment = \"torch\"\n");
     runs(
@@ -193,11 +194,12 @@ fn a_large_download_is_asked_about() {
         &project,
         &["--yes"],
         0,
-        &["references in `torch` need a download of 1 package, 2.5 GB", "1 replaced"],
+        &["references in `torch` need a download of 1 package, 2.5 GB", "1 new, 0 replaced"],
     );
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn a_script_that_names_none_runs_with_the_plain_environment() {
     let project = project("");
     runs(&project, &["--yes"], 0, &["references need a download of 1 package, 17 MB"]);
@@ -227,7 +229,7 @@ fn mistakes_of_a_script_or_of_uv_are_reported() {
     );
     // An environment that was not finished does not count as made.
     fs::remove_file(project.path("broken")).unwrap();
-    runs(&project, &["--yes"], 0, &["making the environment `numpy`", "1 replaced"]);
+    runs(&project, &["--yes"], 0, &["making the environment `numpy`", "1 new, 0 replaced"]);
     fs::remove_file(project.path("exporter/references/uv.lock")).unwrap();
     runs(
         &project,

@@ -49,8 +49,8 @@ fn the_program_beside_the_commands_gets_the_project() {
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[..6], ["rest", "--listen", "127.0.0.1:0", "--start", "a/b", "--project"]);
     let project: serde_json::Value = serde_json::from_str(lines[6]).unwrap();
-    let root = folder.path().canonicalize().unwrap();
-    assert_eq!((project["root"].as_str(), project["specs"].as_str()), (root.to_str(), Some("parity-specs")));
+    let (root, layout) = (folder.path().canonicalize().unwrap(), &project["layout"]);
+    assert_eq!((layout["root"].as_str(), layout["specs"].as_str()), (root.to_str(), Some("parity-specs")));
     assert_eq!(project["program"], "cargo parity");
 }
 

@@ -121,7 +121,7 @@ fn a_project_that_is_not_ready_gets_the_lines_to_write() {
         .prints(&["Cargo.lock` does not exist", "cargo generate-lockfile"]);
     Machine::new()
         .with(|m| m.write("project/Cargo.lock", "version = 4\n"))
-        .prints(&["has no mlx-sys", "add mlx-rs"]);
+        .prints(&["has no mlx-sys", "run `cargo parity init`, which adds mlx-rs"]);
     Machine::new().with(|m| m.write("project/Cargo.lock", &LOCK.replace("0.7.0", "0.9.1"))).prints(&[
         "mlx-sys 0.9.1 is not supported",
         "which supports 0.7.0",

@@ -92,6 +92,7 @@ fn a_spec_is_written_from_what_the_script_records() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn a_script_that_cannot_be_listed_is_one_clear_error() {
     let project = project();
     run(&project, &["new-spec", "a/b", "--from", "nowhere.py"], 1, &["cannot read `nowhere.py`"]);

@@ -82,7 +82,7 @@ fn a_wrong_edit_gets_a_hint_and_stays_on_the_step() {
     let path = tutorial.folder().join(PORT);
     let port = fs::read_to_string(&path).unwrap();
     fs::write(&path, port.replace(".eps(1e-5)", "")).unwrap();
-    check(tutorial.answer(&[], "\n"), 0, &["Not yet.", "sets no eps", "You left at step 3 of 10"]);
+    check(tutorial.answer(&[], "\n"), 0, &["Not yet.", "sets no eps", "You left at step 3 of 11"]);
     assert!(!tutorial.folder().join("target").exists(), "nothing was built");
 }
 
@@ -143,7 +143,7 @@ fn without_a_folder_the_unfinished_tutorial_continues() {
     let outer = tempfile::tempdir().unwrap();
     let run = |options: &[&str]| {
         let mut command = cargo_parity(outer.path(), &[&["tutorial"], options].concat());
-        check(command.env("TMPDIR", outer.path()).output().unwrap(), 0, &["[1/10] Enter runs it"])
+        check(command.env("TMPDIR", outer.path()).output().unwrap(), 0, &["[1/11] Enter runs it"])
     };
     assert!(run(&["--path", &repository().to_string_lossy()]).contains("From a red port"));
     assert!(run(&[]).contains("Welcome back"));
@@ -156,7 +156,7 @@ fn target() -> PathBuf {
 }
 
 #[test]
-#[ignore = "slow: builds mlx-parity for the tutorial's crate, and runs its suite ten times"]
+#[ignore = "slow: builds mlx-parity for the tutorial's crate, and runs its suite eleven times"]
 fn every_step_can_be_done() {
     let tutorial = Tutorial::new();
     let mut command = tutorial.command(&["--non-interactive", "--path", &repository().to_string_lossy()]);
@@ -172,13 +172,14 @@ fn every_step_can_be_done() {
             "parity::discovery",
             "PARITY_INJECT=norm cargo parity run gated_mlp/block",
             "INJECTED",
+            "stopped at `gated`, green",
             "The answer is 288.",
             "NEVER",
             "mutation score 21/21",
             "That was the tutorial.",
         ],
     );
-    assert_eq!(printed.matches("Done.").count(), 10, "{printed}");
+    assert_eq!(printed.matches("Done.").count(), 11, "{printed}");
     check(tutorial.answer(&[], ""), 0, &["You have finished the tutorial"]);
     // The finished crate is an ordinary one.
     let mut test = Command::new(env!("CARGO"));

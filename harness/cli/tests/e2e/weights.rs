@@ -140,6 +140,7 @@ fn a_spec_that_cannot_be_listed_is_one_clear_error() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn a_plain_file_is_compared_with_a_spec() {
     let project = Project::new();
     let own = "fixtures/gated_mlp/block/weights.safetensors";

@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 use super::answer::Answer;
-use super::error::{CalculateError, Fault};
-use super::functions::{self, Value, limit, scalar, whole};
+use super::arguments::{Value, scalar, whole};
+use super::error::{CalculateError, Mistake};
+use super::functions::{self, limit};
 use super::indexing::{Index, select};
-use super::syntax::{Expression, Node, Selector, parse, parse_index};
+use super::syntax::{parse, parse_index};
+use super::tree::{Expression, Node, Selector};
 use crate::recipe::{Form, Op};
 use crate::replay::{Array, Work, evaluate};
 use crate::tensor::Tensor;
@@ -91,7 +93,7 @@ impl<'t> Calculator<'t> {
         self.statements(text).map_err(|fault| CalculateError::at(text, fault))
     }
 
-    fn statements(&mut self, text: &str) -> Result<Vec<Answer>, Fault> {
+    fn statements(&mut self, text: &str) -> Result<Vec<Answer>, Mistake> {
         let is_tensor = |name: &str| self.names.iter().any(|known| known == name);
         let statements = parse(text, &is_tensor)?;
         let last = statements.len() - 1;
@@ -126,7 +128,7 @@ impl<'t> Calculator<'t> {
         self.read.clear();
     }
 
-    fn set(&mut self, name: &str, at: &Range<usize>, value: Array) -> Result<(), Fault> {
+    fn set(&mut self, name: &str, at: &Range<usize>, value: Array) -> Result<(), Mistake> {
         let is_constant = CONSTANTS.iter().any(|(constant, _)| *constant == name);
         let taken = match () {
             () if self.names.iter().any(|known| known == name) => "a tensor",
@@ -137,10 +139,11 @@ impl<'t> Calculator<'t> {
                 return Ok(());
             }
         };
-        Err(Fault::new(at, format!("`{}` is {taken}", clean(name))).allowed("another name for the variable"))
+        Err(Mistake::new(at, format!("`{}` is {taken}", clean(name)))
+            .allowed("another name for the variable"))
     }
 
-    fn value(&mut self, expression: &Expression) -> Result<Array, Fault> {
+    fn value(&mut self, expression: &Expression) -> Result<Array, Mistake> {
         let at = &expression.at;
         match &expression.node {
             Node::Number(number) => Ok(Array::scalar(*number)),
@@ -170,7 +173,7 @@ impl<'t> Calculator<'t> {
         }
     }
 
-    fn list(&mut self, items: &[Expression], at: &Range<usize>) -> Result<Array, Fault> {
+    fn list(&mut self, items: &[Expression], at: &Range<usize>) -> Result<Array, Mistake> {
         if items.is_empty() {
             return functions::numbers(Vec::new(), at);
         }
@@ -181,7 +184,7 @@ impl<'t> Calculator<'t> {
         evaluate(&Op::Form(Form::Stack { axis: 0 }), &values, &self.work).map_err(|error| limit(at, &error))
     }
 
-    fn index(&mut self, selectors: &[Selector]) -> Result<Vec<Index>, Fault> {
+    fn index(&mut self, selectors: &[Selector]) -> Result<Vec<Index>, Mistake> {
         let mut entries = Vec::with_capacity(selectors.len());
         for selector in selectors {
             entries.push(match selector {
@@ -197,16 +200,16 @@ impl<'t> Calculator<'t> {
         Ok(entries)
     }
 
-    fn bound(&mut self, bound: Option<&Expression>) -> Result<Option<i64>, Fault> {
+    fn bound(&mut self, bound: Option<&Expression>) -> Result<Option<i64>, Mistake> {
         bound.map(|bound| self.whole(bound)).transpose()
     }
 
-    fn whole(&mut self, expression: &Expression) -> Result<i64, Fault> {
+    fn whole(&mut self, expression: &Expression) -> Result<i64, Mistake> {
         let value = self.value(expression)?;
         whole(scalar(&value, &expression.at)?, &expression.at)
     }
 
-    fn variable(&mut self, name: &str, at: &Range<usize>) -> Result<Array, Fault> {
+    fn variable(&mut self, name: &str, at: &Range<usize>) -> Result<Array, Mistake> {
         if let Some(value) = self.variables.get(name) {
             return Ok(value.clone());
         }
@@ -215,12 +218,12 @@ impl<'t> Calculator<'t> {
         }
         if functions::names().any(|function| function == name) {
             let message = format!("`{name}` is a function, and needs parentheses");
-            return Err(Fault::new(at, message).allowed(format!("`{name}(…)`")));
+            return Err(Mistake::new(at, message).allowed(format!("`{name}(…)`")));
         }
         Err(self.unknown(name, at))
     }
 
-    fn tensor(&mut self, name: &str, at: &Range<usize>) -> Result<Array, Fault> {
+    fn tensor(&mut self, name: &str, at: &Range<usize>) -> Result<Array, Mistake> {
         if let Some(array) = self.read.get(name) {
             return Ok(array.clone());
         }
@@ -229,13 +232,13 @@ impl<'t> Calculator<'t> {
         }
         let tensor = self.tensors.tensor(name);
         let tensor =
-            tensor.map_err(|why| Fault::new(at, format!("`{}` cannot be read: {why}", clean(name))))?;
+            tensor.map_err(|why| Mistake::new(at, format!("`{}` cannot be read: {why}", clean(name))))?;
         let array = Array::of(&tensor.view(), &self.work).map_err(|error| limit(at, &error))?;
         self.read.insert(name.to_owned(), array.clone());
         Ok(array)
     }
 
-    fn unknown(&self, name: &str, at: &Range<usize>) -> Fault {
+    fn unknown(&self, name: &str, at: &Range<usize>) -> Mistake {
         const SHOWN: usize = 20;
         let variables = self.variables.keys().map(String::as_str);
         let known: Vec<&str> = self.names.iter().map(String::as_str).chain(variables).collect();
@@ -246,7 +249,7 @@ impl<'t> Calculator<'t> {
         if known.len() > SHOWN {
             allowed.push(format!("and {} more", known.len() - SHOWN));
         }
-        Fault::new(at, format!("unknown name `{}`{near}", clean(name))).allowed(allowed.join(", "))
+        Mistake::new(at, format!("unknown name `{}`{near}", clean(name))).allowed(allowed.join(", "))
     }
 
     /// The part of a tensor that a slice such as `0, :, 3` selects.

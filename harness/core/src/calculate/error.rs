@@ -25,7 +25,7 @@ const SIDE: usize = 60;
 
 impl CalculateError {
     /// An error at these bytes of `text`.
-    pub(super) fn at(text: &str, fault: Fault) -> Self {
+    pub(super) fn at(text: &str, fault: Mistake) -> Self {
         let start = floor_boundary(text, fault.at.start);
         let end = floor_boundary(text, fault.at.end.max(start));
         let line_start = text[..start].rfind('\n').map_or(0, |end| end + 1);
@@ -89,13 +89,13 @@ fn floor_boundary(text: &str, at: usize) -> usize {
 
 /// A problem at a range of bytes of the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Fault {
+pub(super) struct Mistake {
     pub(super) at: Range<usize>,
     pub(super) message: String,
     pub(super) allowed: String,
 }
 
-impl Fault {
+impl Mistake {
     pub(super) fn new(at: &Range<usize>, message: impl Into<String>) -> Self {
         Self { at: at.clone(), message: message.into(), allowed: String::new() }
     }

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use super::error::Fault;
+use super::arguments::{Arguments, Signature, Value, normal_axis, whole};
+use super::error::Mistake;
 use crate::recipe::{Binary, Form, Normalizer, Op, Product, Ranked, Reduction, Slice, Unary};
 use crate::replay::{Array, ReplayError, Work, evaluate};
 use crate::text::printable::clean;
@@ -11,9 +12,7 @@ use crate::text::suggest::did_you_mean;
 
 /// One function.
 struct Function {
-    name: &'static str,
-    /// Names of the parameters after the tensor. `…` takes any number of arguments.
-    parameters: &'static [&'static str],
+    signature: Signature,
     about: &'static str,
     kind: Kind,
 }
@@ -47,7 +46,11 @@ const DDOF: &[&str] = &["axis", "keepdims", "ddof"];
 
 macro_rules! functions {
     ($($name:literal $parameters:expr, $kind:expr, $about:literal;)*) => {
-        &[$(Function { name: $name, parameters: $parameters, about: $about, kind: $kind }),*]
+        &[$(Function {
+            signature: Signature { name: $name, parameters: $parameters },
+            about: $about,
+            kind: $kind,
+        }),*]
     };
 }
 
@@ -107,23 +110,14 @@ const FUNCTIONS: &[Function] = functions! {
 pub fn help() -> String {
     let mut text = String::new();
     for function in FUNCTIONS {
-        let parameters: Vec<&str> = std::iter::once("x").chain(function.parameters.iter().copied()).collect();
-        let call = format!("{}({})", function.name, parameters.join(", "));
-        let _ = writeln!(text, "  {call:<30} {}", function.about);
+        let _ = writeln!(text, "  {:<30} {}", function.signature.call(), function.about);
     }
     text
 }
 
 /// The names of all functions.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
-    FUNCTIONS.iter().map(|function| function.name)
-}
-
-/// An argument that was evaluated.
-pub(super) struct Value {
-    pub(super) name: Option<(String, Range<usize>)>,
-    pub(super) value: Array,
-    pub(super) at: Range<usize>,
+    FUNCTIONS.iter().map(|function| function.signature.name)
 }
 
 /// The value of a call.
@@ -131,18 +125,17 @@ pub(super) fn call(
     name: &str,
     name_at: &Range<usize>,
     at: &Range<usize>,
-    arguments: Vec<Value>,
+    given: Vec<Value>,
     work: &Work,
-) -> Result<Array, Fault> {
-    let Some(function) = FUNCTIONS.iter().find(|function| function.name == name) else {
+) -> Result<Array, Mistake> {
+    let Some(function) = FUNCTIONS.iter().find(|function| function.signature.name == name) else {
         let near = did_you_mean(name, names());
         let all: Vec<&str> = names().collect();
-        return Err(
-            Fault::new(name_at, format!("unknown function `{}`{near}", clean(name))).allowed(all.join(", "))
-        );
+        return Err(Mistake::new(name_at, format!("unknown function `{}`{near}", clean(name)))
+            .allowed(all.join(", ")));
     };
-    let bound = Bound::new(function, at, arguments)?;
-    let x = &bound.x;
+    let arguments = Arguments::new(&function.signature, at, given)?;
+    let x = &arguments.x;
     let run = |op: &Op, inputs: &[Array]| {
         let inputs: Vec<Option<Array>> = inputs.iter().cloned().map(Some).collect();
         evaluate(op, &inputs, work).map_err(|error| limit(at, &error))
@@ -151,18 +144,18 @@ pub(super) fn call(
     match function.kind {
         Kind::Unary(unary) => one(Op::Unary(unary)),
         Kind::Isnan => run(&Op::Binary(Binary::Ne), &[x.clone(), x.clone()]),
-        Kind::Pair(pair) => run(&Op::Binary(pair), &[x.clone(), bound.tensor(0)?]),
-        Kind::Reduce(reduction) => reduce(reduction, &bound, &one),
+        Kind::Pair(pair) => run(&Op::Binary(pair), &[x.clone(), arguments.tensor(0)?]),
+        Kind::Reduce(reduction) => reduce(reduction, &arguments, &one),
         Kind::Median => quantile(0.5, x, at, run),
         Kind::Quantile => {
-            let (q, place) = bound.number(0)?.ok_or_else(|| bound.missing(0))?;
+            let (q, place) = arguments.number(0)?.ok_or_else(|| arguments.missing(0))?;
             if !(0.0..=1.0).contains(&q) {
-                return Err(Fault::new(&place, format!("q is {q}")).allowed("a number from 0 to 1"));
+                return Err(Mistake::new(&place, format!("q is {q}")).allowed("a number from 0 to 1"));
             }
             quantile(q, x, at, run)
         }
         Kind::Entropy => {
-            let axis = bound.one_axis()?;
+            let axis = arguments.one_axis()?;
             let logs = run(&Op::Unary(Unary::Log), std::slice::from_ref(x))?;
             let terms = run(&Op::Binary(Binary::Mul), &[x.clone(), logs])?;
             // `0 * log(0)` counts as 0.
@@ -172,13 +165,15 @@ pub(super) fn call(
             // Not the negative, which would be -0 for a row with a single key.
             run(&Op::Binary(Binary::Sub), &[Array::scalar(0.0), sums])
         }
-        Kind::Softmax => one(Op::Normalize(Normalizer::Softmax { axis: bound.one_axis()? })),
-        Kind::Sort => one(Op::Sort { axis: bound.one_axis()?, descending: false, output: Ranked::Values }),
+        Kind::Softmax => one(Op::Normalize(Normalizer::Softmax { axis: arguments.one_axis()? })),
+        Kind::Sort => {
+            one(Op::Sort { axis: arguments.one_axis()?, descending: false, output: Ranked::Values })
+        }
         Kind::Cosine => {
-            let other = bound.tensor(0)?;
+            let other = arguments.tensor(0)?;
             if x.shape() != other.shape() {
                 let message = format!("`cosine` of shapes {:?} and {:?}", x.shape(), other.shape());
-                return Err(Fault::new(at, message).allowed("two tensors of the same shape"));
+                return Err(Mistake::new(at, message).allowed("two tensors of the same shape"));
             }
             let sum_of = |a: &Array, b: &Array| {
                 let product = run(&Op::Binary(Binary::Mul), &[a.clone(), b.clone()])?;
@@ -189,11 +184,11 @@ pub(super) fn call(
             let norms = run(&Op::Unary(Unary::Sqrt), &[squares])?;
             run(&Op::Binary(Binary::Div), &[sum_of(x, &other)?, norms])
         }
-        Kind::Matmul => run(&Op::Product(Product::Matmul), &[x.clone(), bound.tensor(0)?]),
-        Kind::Where => run(&Op::Where, &[x.clone(), bound.tensor(0)?, bound.tensor(1)?]),
+        Kind::Matmul => run(&Op::Product(Product::Matmul), &[x.clone(), arguments.tensor(0)?]),
+        Kind::Where => run(&Op::Where, &[x.clone(), arguments.tensor(0)?, arguments.tensor(1)?]),
         Kind::Permute => {
             let mut axes = Vec::new();
-            for (axis, place) in bound.rest()? {
+            for (axis, place) in arguments.rest()? {
                 axes.push(normal_axis(axis, x, &place)?);
             }
             if axes.is_empty() {
@@ -201,7 +196,7 @@ pub(super) fn call(
             }
             one(Op::Form(Form::Permute { axes }))
         }
-        Kind::Reshape => one(Op::Form(Form::Reshape { shape: bound.new_shape()? })),
+        Kind::Reshape => one(Op::Form(Form::Reshape { shape: arguments.new_shape()? })),
         Kind::Flatten => one(Op::Form(Form::Reshape { shape: vec![x.len()] })),
         Kind::Squeeze => {
             let shape = x.shape().iter().copied().filter(|&length| length != 1).collect();
@@ -211,10 +206,11 @@ pub(super) fn call(
         Kind::Ndim => Ok(Array::scalar(x.ndim() as f64)),
         Kind::Size => Ok(Array::scalar(x.len() as f64)),
         Kind::First => {
-            let count = match bound.number(0)? {
+            let count = match arguments.number(0)? {
                 None => 10,
-                Some((count, place)) => usize::try_from(whole(count, &place)?)
-                    .map_err(|_| Fault::new(&place, format!("the count is {count}")).allowed("0 or more"))?,
+                Some((count, place)) => usize::try_from(whole(count, &place)?).map_err(|_| {
+                    Mistake::new(&place, format!("the count is {count}")).allowed("0 or more")
+                })?,
             };
             let flat = run(&Op::Form(Form::Reshape { shape: vec![x.len()] }), std::slice::from_ref(x))?;
             let slice = Slice { axis: 0, start: 0, end: count.min(x.len()), step: 1 };
@@ -225,28 +221,28 @@ pub(super) fn call(
 
 fn reduce(
     reduction: Reduction,
-    bound: &Bound,
-    one: &dyn Fn(Op) -> Result<Array, Fault>,
-) -> Result<Array, Fault> {
-    let ddof = if bound.function.parameters.len() > 2 { bound.number(2)? } else { None };
+    arguments: &Arguments,
+    one: &dyn Fn(Op) -> Result<Array, Mistake>,
+) -> Result<Array, Mistake> {
+    let ddof = arguments.number(2)?;
     let function = match (reduction, ddof) {
         (Reduction::Var { .. }, Some((ddof, _))) => Reduction::Var { ddof },
         (Reduction::Std { .. }, Some((ddof, _))) => Reduction::Std { ddof },
         (other, _) => other,
     };
-    let keep = bound.number(1)?.is_some_and(|(keep, _)| keep != 0.0);
-    one(Op::Reduce { function, axes: bound.axes()?, keep })
+    let keep = arguments.number(1)?.is_some_and(|(keep, _)| keep != 0.0);
+    one(Op::Reduce { function, axes: arguments.axes()?, keep })
 }
 
 fn quantile(
     q: f64,
     x: &Array,
     at: &Range<usize>,
-    run: impl Fn(&Op, &[Array]) -> Result<Array, Fault>,
-) -> Result<Array, Fault> {
+    run: impl Fn(&Op, &[Array]) -> Result<Array, Mistake>,
+) -> Result<Array, Mistake> {
     if x.is_empty() || x.is_complex() {
         return Err(
-            Fault::new(at, "this tensor has no quantiles").allowed("a tensor of real numbers, not empty")
+            Mistake::new(at, "this tensor has no quantiles").allowed("a tensor of real numbers, not empty")
         );
     }
     let flat = run(&Op::Form(Form::Reshape { shape: vec![x.len()] }), std::slice::from_ref(x))?;
@@ -259,179 +255,13 @@ fn quantile(
     Ok(Array::scalar(if last.is_nan() { last } else { value }))
 }
 
-/// The arguments of a call, by parameter.
-struct Bound {
-    function: &'static Function,
-    at: Range<usize>,
-    x: Array,
-    /// One per parameter.
-    values: Vec<Option<Value>>,
-    rest: Vec<Value>,
-}
-
-impl Bound {
-    fn new(function: &'static Function, at: &Range<usize>, arguments: Vec<Value>) -> Result<Self, Fault> {
-        let name = function.name;
-        let takes_many = function.parameters == ["…"];
-        let parameters = if takes_many { &[] } else { function.parameters };
-        let mut arguments = arguments.into_iter();
-        let Some(Value { name: None, value: x, .. }) = arguments.next() else {
-            return Err(Fault::new(at, format!("`{name}` needs a tensor")).allowed(signature(function)));
-        };
-        let mut values: Vec<Option<Value>> = parameters.iter().map(|_| None).collect();
-        let mut rest = Vec::new();
-        for (index, argument) in arguments.enumerate() {
-            let place = match &argument.name {
-                _ if takes_many => {
-                    rest.push(argument);
-                    continue;
-                }
-                None => index,
-                Some((given, given_at)) => {
-                    parameters.iter().position(|parameter| parameter == given).ok_or_else(|| {
-                        let near = did_you_mean(given, parameters.iter().copied());
-                        let message = format!("`{name}` has no parameter `{}`{near}", clean(given));
-                        Fault::new(given_at, message).allowed(signature(function))
-                    })?
-                }
-            };
-            match values.get_mut(place) {
-                None => {
-                    return Err(Fault::new(&argument.at, format!("`{name}` takes no further argument"))
-                        .allowed(signature(function)));
-                }
-                Some(Some(_)) => {
-                    let message = format!("`{name}` has two values for `{}`", parameters[place]);
-                    return Err(Fault::new(&argument.at, message));
-                }
-                Some(free) => *free = Some(argument),
-            }
-        }
-        Ok(Self { function, at: at.clone(), x, values, rest })
-    }
-
-    fn missing(&self, index: usize) -> Fault {
-        let message = format!("`{}` needs `{}`", self.function.name, self.function.parameters[index]);
-        Fault::new(&self.at, message).allowed(signature(self.function))
-    }
-
-    fn tensor(&self, index: usize) -> Result<Array, Fault> {
-        let value = self.values.get(index).and_then(Option::as_ref);
-        value.map(|value| value.value.clone()).ok_or_else(|| self.missing(index))
-    }
-
-    fn number(&self, index: usize) -> Result<Option<(f64, Range<usize>)>, Fault> {
-        let Some(given) = self.values.get(index).and_then(Option::as_ref) else { return Ok(None) };
-        Ok(Some((scalar(&given.value, &given.at)?, given.at.clone())))
-    }
-
-    /// The axes of a reduction: all of them by default.
-    fn axes(&self) -> Result<Vec<usize>, Fault> {
-        let Some(given) = self.values.first().and_then(Option::as_ref) else {
-            return Ok((0..self.x.ndim()).collect());
-        };
-        let mut axes = Vec::new();
-        for &axis in given.value.values() {
-            let axis = normal_axis(whole(axis, &given.at)?, &self.x, &given.at)?;
-            if axes.contains(&axis) {
-                return Err(Fault::new(&given.at, format!("axis {axis} is listed twice")));
-            }
-            axes.push(axis);
-        }
-        Ok(axes)
-    }
-
-    /// One axis, the last one by default.
-    fn one_axis(&self) -> Result<usize, Fault> {
-        let (axis, place) = match self.number(0)? {
-            Some((axis, place)) => (whole(axis, &place)?, place),
-            None => (-1, self.at.clone()),
-        };
-        normal_axis(axis, &self.x, &place)
-    }
-
-    /// All further arguments as whole numbers. A list counts as its elements.
-    fn rest(&self) -> Result<Vec<(i64, Range<usize>)>, Fault> {
-        let mut found = Vec::new();
-        for given in &self.rest {
-            for &value in given.value.values() {
-                found.push((whole(value, &given.at)?, given.at.clone()));
-            }
-        }
-        Ok(found)
-    }
-
-    fn new_shape(&self) -> Result<Vec<usize>, Fault> {
-        let lengths = self.rest()?;
-        let known = lengths.iter().filter(|(length, _)| *length >= 0);
-        let product = known.clone().try_fold(1usize, |all, (length, _)| {
-            usize::try_from(*length).ok().and_then(|length| all.checked_mul(length))
-        });
-        let wrong = |problem: String| {
-            let allowed = format!("lengths whose product is {}; one of them may be -1", self.x.len());
-            Err(Fault::new(&self.at, problem).allowed(allowed))
-        };
-        let wanted: Vec<i64> = lengths.iter().map(|(length, _)| *length).collect();
-        let open = wanted.iter().filter(|length| **length < 0).count();
-        if open > 1 || wanted.iter().any(|length| *length < -1) {
-            return wrong(format!("{wanted:?} is not a shape"));
-        }
-        let fits = match (product, open) {
-            (Some(product), 0) => product == self.x.len(),
-            (Some(product), _) => product > 0 && self.x.len().is_multiple_of(product),
-            (None, _) => false,
-        };
-        if !fits {
-            return wrong(format!("shape {:?} cannot become {wanted:?}", self.x.shape()));
-        }
-        let missing = self.x.len() / product.unwrap_or(1).max(1);
-        Ok(wanted.iter().map(|&length| usize::try_from(length).unwrap_or(missing)).collect())
-    }
-}
-
-fn signature(function: &Function) -> String {
-    let parameters: Vec<&str> = std::iter::once("x").chain(function.parameters.iter().copied()).collect();
-    format!("`{}({})`", function.name, parameters.join(", "))
-}
-
-/// The one number of a value.
-pub(super) fn scalar(value: &Array, at: &Range<usize>) -> Result<f64, Fault> {
-    match value.values() {
-        [number] if !value.is_complex() => Ok(*number),
-        _ => Err(Fault::new(at, format!("found a tensor of shape {:?}, expected one number", value.shape()))),
-    }
-}
-
-/// A whole number that float64 holds exactly.
-pub(super) fn whole(number: f64, at: &Range<usize>) -> Result<i64, Fault> {
-    const LARGEST: f64 = 9_007_199_254_740_992.0;
-    if number.fract() == 0.0 && number.abs() <= LARGEST {
-        Ok(number as i64)
-    } else {
-        Err(Fault::new(at, format!("found {number}, expected a whole number")))
-    }
-}
-
-/// The index of an axis. A negative axis counts from the end.
-pub(super) fn normal_axis(axis: i64, x: &Array, at: &Range<usize>) -> Result<usize, Fault> {
-    let ndim = x.ndim() as i64;
-    let normal = if axis < 0 { axis + ndim } else { axis };
-    if (0..ndim).contains(&normal) {
-        return Ok(normal as usize);
-    }
-    let allowed = match ndim {
-        0 => "no axis: this is a single number".to_owned(),
-        _ => format!("{} to {}", -ndim, ndim - 1),
-    };
-    Err(Fault::new(at, format!("axis {axis} does not exist in shape {:?}", x.shape())).allowed(allowed))
-}
-
-pub(super) fn numbers(values: Vec<f64>, at: &Range<usize>) -> Result<Array, Fault> {
-    Array::new(vec![values.len()], values).ok_or_else(|| Fault::new(at, "the list is too long"))
+/// A list of numbers as a tensor.
+pub(super) fn numbers(values: Vec<f64>, at: &Range<usize>) -> Result<Array, Mistake> {
+    Array::new(vec![values.len()], values).ok_or_else(|| Mistake::new(at, "the list is too long"))
 }
 
 /// An error of an operation, in words that fit an expression.
-pub(super) fn limit(at: &Range<usize>, error: &ReplayError) -> Fault {
+pub(super) fn limit(at: &Range<usize>, error: &ReplayError) -> Mistake {
     let message = match error {
         ReplayError::Work => "the expression takes more steps than are allowed".to_owned(),
         ReplayError::Memory { wanted, left } => {
@@ -441,5 +271,5 @@ pub(super) fn limit(at: &Range<usize>, error: &ReplayError) -> Fault {
         other => other.to_string(),
     };
     let allowed = if error.is_limit() { "a part of the tensor, such as `actual[0]`" } else { "" };
-    Fault::new(at, message).allowed(allowed)
+    Mistake::new(at, message).allowed(allowed)
 }

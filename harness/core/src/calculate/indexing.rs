@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::error::Fault;
+use super::error::Mistake;
 use super::functions::limit;
 use crate::recipe::{Form, Op, Slice};
 use crate::replay::{Array, Work, evaluate};
@@ -19,15 +19,15 @@ pub(super) enum Index {
 }
 
 /// The selected elements of `x`.
-pub(super) fn select(x: &Array, at: &Range<usize>, entries: &[Index], work: &Work) -> Result<Array, Fault> {
+pub(super) fn select(x: &Array, at: &Range<usize>, entries: &[Index], work: &Work) -> Result<Array, Mistake> {
     let rests = entries.iter().filter(|entry| matches!(entry, Index::Rest(_)));
     if let Some(Index::Rest(second)) = rests.clone().nth(1) {
-        return Err(Fault::new(second, "an index has a second `...`"));
+        return Err(Mistake::new(second, "an index has a second `...`"));
     }
     let named = entries.len() - rests.count();
     if named > x.ndim() {
         let message = format!("{named} indices into shape {:?}", x.shape());
-        return Err(Fault::new(at, message).allowed(format!("at most {}", x.ndim())));
+        return Err(Mistake::new(at, message).allowed(format!("at most {}", x.ndim())));
     }
     let run = |op: Form, x: &Array, place: &Range<usize>| {
         evaluate(&Op::Form(op), &[Some(x.clone())], work).map_err(|error| limit(place, &error))
@@ -48,7 +48,7 @@ pub(super) fn select(x: &Array, at: &Range<usize>, entries: &[Index], work: &Wor
                 let length = x.shape()[axis];
                 let step = step.unwrap_or(1);
                 if step == 0 {
-                    return Err(Fault::new(place, "the step is 0").allowed("a step such as 2 or -1"));
+                    return Err(Mistake::new(place, "the step is 0").allowed("a step such as 2 or -1"));
                 }
                 let (start, end) = if step < 0 {
                     value = run(Form::Flip { axes: vec![axis] }, &value, place)?;
@@ -76,14 +76,14 @@ fn from_end(bound: i64, length: usize) -> i64 {
     if bound < 0 { bound + length as i64 } else { bound }
 }
 
-fn position(index: i64, length: usize, axis: usize, at: &Range<usize>) -> Result<usize, Fault> {
+fn position(index: i64, length: usize, axis: usize, at: &Range<usize>) -> Result<usize, Mistake> {
     let position = from_end(index, length);
     usize::try_from(position).ok().filter(|position| *position < length).ok_or_else(|| {
         let allowed = match length {
             0 => "no index: the axis is empty".to_owned(),
             _ => format!("-{length} to {}", length - 1),
         };
-        Fault::new(at, format!("index {index} is outside axis {axis}, which has length {length}"))
+        Mistake::new(at, format!("index {index} is outside axis {axis}, which has length {length}"))
             .allowed(allowed)
     })
 }

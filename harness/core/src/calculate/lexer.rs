@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::error::Fault;
+use super::error::Mistake;
 use crate::text::printable::clean;
 
 /// A piece of the text.
@@ -31,7 +31,7 @@ const SIGNS: [&str; 26] = [
 
 /// The tokens of `text`. A dotted name is one token if `is_tensor` knows it: `blocks.0.out.max()` is the tensor
 /// `blocks.0.out` and the method `max` if there is such a tensor.
-pub(super) fn tokens(text: &str, is_tensor: &dyn Fn(&str) -> bool) -> Result<Vec<Placed>, Fault> {
+pub(super) fn tokens(text: &str, is_tensor: &dyn Fn(&str) -> bool) -> Result<Vec<Placed>, Mistake> {
     let mut found = Vec::new();
     // Line ends inside brackets do not end a statement.
     let mut open = 0usize;
@@ -58,8 +58,11 @@ pub(super) fn tokens(text: &str, is_tensor: &dyn Fn(&str) -> bool) -> Result<Vec
             _ => {
                 let Some(sign) = SIGNS.iter().find(|sign| rest.starts_with(**sign)) else {
                     let at = at..at + c.len_utf8();
-                    return Err(Fault::new(&at, format!("unexpected character `{}`", clean(&c.to_string())))
-                        .allowed("names, numbers, + - * / % @ ** == != < <= > >= & | ! ( ) [ ] , : . ="));
+                    return Err(Mistake::new(
+                        &at,
+                        format!("unexpected character `{}`", clean(&c.to_string())),
+                    )
+                    .allowed("names, numbers, + - * / % @ ** == != < <= > >= & | ! ( ) [ ] , : . ="));
                 };
                 match *sign {
                     "(" | "[" => open += 1,
@@ -75,18 +78,18 @@ pub(super) fn tokens(text: &str, is_tensor: &dyn Fn(&str) -> bool) -> Result<Vec
     Ok(found)
 }
 
-fn quoted(rest: &str, quote: char, at: usize) -> Result<(String, usize), Fault> {
+fn quoted(rest: &str, quote: char, at: usize) -> Result<(String, usize), Mistake> {
     let end = rest[1..].find([quote, '\n']).filter(|end| rest[1 + end..].starts_with(quote));
     match end {
         Some(end) => Ok((rest[1..1 + end].to_owned(), end + 2)),
         None => {
             let line = rest.find('\n').unwrap_or(rest.len());
-            Err(Fault::new(&(at..at + line), format!("the name has no closing {quote}")))
+            Err(Mistake::new(&(at..at + line), format!("the name has no closing {quote}")))
         }
     }
 }
 
-fn number(rest: &str, at: usize) -> Result<(f64, usize), Fault> {
+fn number(rest: &str, at: usize) -> Result<(f64, usize), Mistake> {
     let bytes = rest.as_bytes();
     let digits = |from: usize| {
         bytes[from.min(bytes.len())..].iter().take_while(|b| b.is_ascii_digit() || **b == b'_').count()
@@ -103,7 +106,7 @@ fn number(rest: &str, at: usize) -> Result<(f64, usize), Fault> {
         }
     }
     let text = rest[..length].replace('_', "");
-    let wrong = |what: &str| Fault::new(&(at..at + length), what.to_owned());
+    let wrong = |what: &str| Mistake::new(&(at..at + length), what.to_owned());
     let number: f64 = text.parse().map_err(|_| wrong("this is not a number"))?;
     if number.is_infinite() {
         return Err(wrong("the number is too large for float64").allowed("`inf` for infinity"));

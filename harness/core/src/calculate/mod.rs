@@ -9,12 +9,14 @@
 //! the names of the tensors. The operations are those of [`replay`](crate::replay), so its limits on steps and memory hold.
 
 mod answer;
+mod arguments;
 mod calculator;
 mod error;
 mod functions;
 mod indexing;
 mod lexer;
 mod syntax;
+mod tree;
 
 pub use answer::{Answer, Number, Printed, short};
 pub use calculator::{Calculator, Limits, Tensors};

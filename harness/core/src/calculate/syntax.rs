@@ -2,81 +2,20 @@
 
 use std::ops::Range;
 
-use super::error::Fault;
+use super::error::Mistake;
 use super::lexer::{Placed, Token, tokens};
+use super::tree::{Argument, Expression, MOST_DEPTH, Node, Selector, Statement, too_deep};
 use crate::recipe::{Binary, Op, Product, Unary};
 use crate::text::printable::clean;
 
 /// The most bytes of a text.
 pub(super) const MOST_BYTES: usize = 64 << 10;
-/// The most levels of an expression. Each level takes stack.
-pub(super) const MOST_DEPTH: usize = 100;
-
-/// One statement.
-#[derive(Debug)]
-pub(super) struct Statement {
-    /// The variable that the statement sets, and its place.
-    pub(super) variable: Option<(String, Range<usize>)>,
-    pub(super) value: Expression,
-}
-
-/// A node with its bytes in the text.
-#[derive(Debug)]
-pub(super) struct Expression {
-    pub(super) at: Range<usize>,
-    pub(super) node: Node,
-    /// Levels below this node, and this one.
-    depth: usize,
-}
-
-#[derive(Debug)]
-pub(super) enum Node {
-    Number(f64),
-    Tensor(String),
-    Variable(String),
-    /// `[1, 2, 3]`
-    List(Vec<Expression>),
-    /// An operation with one or two operands.
-    Operation(Op, Vec<Expression>),
-    /// `f(x, axis=1)`, which is also `x.f(axis=1)`.
-    Call {
-        function: String,
-        name_at: Range<usize>,
-        arguments: Vec<Argument>,
-    },
-    /// `x[0, :, 1:3]`
-    Index(Box<Expression>, Vec<Selector>),
-}
-
-/// One argument of a call.
-#[derive(Debug)]
-pub(super) struct Argument {
-    /// The name before `=`.
-    pub(super) name: Option<(String, Range<usize>)>,
-    pub(super) value: Expression,
-}
-
-/// One entry between the brackets of an index.
-#[derive(Debug)]
-pub(super) enum Selector {
-    /// One index; the axis goes away.
-    At(Expression),
-    /// `start:end:step`
-    Range {
-        at: Range<usize>,
-        start: Option<Box<Expression>>,
-        end: Option<Box<Expression>>,
-        step: Option<Box<Expression>>,
-    },
-    /// `...`
-    Rest(Range<usize>),
-}
 
 /// Reads `text`, in which `is_tensor` knows the names of tensors.
-pub(super) fn parse(text: &str, is_tensor: &dyn Fn(&str) -> bool) -> Result<Vec<Statement>, Fault> {
+pub(super) fn parse(text: &str, is_tensor: &dyn Fn(&str) -> bool) -> Result<Vec<Statement>, Mistake> {
     if text.len() > MOST_BYTES {
         let message = format!("the expression has {} bytes, at most {MOST_BYTES} are allowed", text.len());
-        return Err(Fault::new(&(0..1), message));
+        return Err(Mistake::new(&(0..1), message));
     }
     let tokens = tokens(text, is_tensor)?;
     let mut parser = Parser { tokens: &tokens, at: 0, end: text.len(), depth: 0 };
@@ -94,16 +33,16 @@ pub(super) fn parse(text: &str, is_tensor: &dyn Fn(&str) -> bool) -> Result<Vec<
         }
     }
     if statements.is_empty() {
-        return Err(Fault::new(&(0..text.len()), "the expression is empty")
+        return Err(Mistake::new(&(0..text.len()), "the expression is empty")
             .allowed("such as `abs(actual - golden).max()`"));
     }
     Ok(statements)
 }
 
 /// Parses the entries of an index without brackets, such as `0, :, 3`.
-pub(super) fn parse_index(text: &str) -> Result<Vec<Selector>, Fault> {
+pub(super) fn parse_index(text: &str) -> Result<Vec<Selector>, Mistake> {
     if text.len() > MOST_BYTES {
-        return Err(Fault::new(&(0..1), "the slice is too long"));
+        return Err(Mistake::new(&(0..1), "the slice is too long"));
     }
     let tokens = tokens(text, &|_| false)?;
     let mut parser = Parser { tokens: &tokens, at: 0, end: text.len(), depth: 0 };
@@ -149,7 +88,7 @@ fn binary(sign: &str) -> Option<(u8, Op)> {
 const COMPARISON: u8 = 3;
 
 impl Parser<'_> {
-    fn statement(&mut self) -> Result<Statement, Fault> {
+    fn statement(&mut self) -> Result<Statement, Mistake> {
         let named = match self.tokens.get(self.at..self.at + 2) {
             Some([(Token::Word(name) | Token::Tensor(name), at), (Token::Sign("="), _)]) => {
                 Some((name.clone(), at.clone()))
@@ -162,11 +101,11 @@ impl Parser<'_> {
         Ok(Statement { variable: named, value: self.expression(0)? })
     }
 
-    fn expression(&mut self, loosest: u8) -> Result<Expression, Fault> {
+    fn expression(&mut self, loosest: u8) -> Result<Expression, Mistake> {
         self.deeper(|parser| parser.operators(loosest))
     }
 
-    fn operators(&mut self, loosest: u8) -> Result<Expression, Fault> {
+    fn operators(&mut self, loosest: u8) -> Result<Expression, Mistake> {
         let mut left = self.unary()?;
         let mut compared = false;
         while let Some(Token::Sign(sign)) = self.peek() {
@@ -178,12 +117,12 @@ impl Parser<'_> {
             self.at += 1;
             let right = self.expression(level)?;
             let at = left.at.start..right.at.end;
-            left = self.node(at, Node::Operation(op, vec![left, right]))?;
+            left = Expression::new(at, Node::Operation(op, vec![left, right]))?;
         }
         Ok(left)
     }
 
-    fn unary(&mut self) -> Result<Expression, Fault> {
+    fn unary(&mut self) -> Result<Expression, Mistake> {
         let start = self.place();
         let function = match self.peek() {
             Some(Token::Sign("-")) => Some(Unary::Neg),
@@ -195,12 +134,12 @@ impl Parser<'_> {
         let operand = self.deeper(Self::unary)?;
         let at = start.start..operand.at.end;
         match function {
-            Some(function) => self.node(at, Node::Operation(Op::Unary(function), vec![operand])),
+            Some(function) => Expression::new(at, Node::Operation(Op::Unary(function), vec![operand])),
             None => Ok(operand),
         }
     }
 
-    fn power(&mut self) -> Result<Expression, Fault> {
+    fn power(&mut self) -> Result<Expression, Mistake> {
         let base = self.postfix()?;
         if !self.take("**") {
             return Ok(base);
@@ -208,17 +147,17 @@ impl Parser<'_> {
         // `2 ** -1` and `2 ** 3 ** 2` are as in Python.
         let exponent = self.deeper(Self::unary)?;
         let at = base.at.start..exponent.at.end;
-        self.node(at, Node::Operation(Op::Binary(Binary::Pow), vec![base, exponent]))
+        Expression::new(at, Node::Operation(Op::Binary(Binary::Pow), vec![base, exponent]))
     }
 
-    fn postfix(&mut self) -> Result<Expression, Fault> {
+    fn postfix(&mut self) -> Result<Expression, Mistake> {
         let mut value = self.primary()?;
         loop {
             let start = value.at.start;
             if self.take("[") {
                 let selectors = self.selectors()?;
                 let end = self.expect("]", "`,` or `]`")?;
-                value = self.node(start..end, Node::Index(Box::new(value), selectors))?;
+                value = Expression::new(start..end, Node::Index(Box::new(value), selectors))?;
             } else if self.take(".") {
                 let name_at = self.place();
                 let Some(Token::Word(function) | Token::Tensor(function)) = self.peek().cloned() else {
@@ -230,32 +169,33 @@ impl Parser<'_> {
                 if self.take("(") {
                     end = self.arguments(&mut arguments)?;
                 }
-                value = self.node(start..end, Node::Call { function, name_at, arguments })?;
+                value = Expression::new(start..end, Node::Call { function, name_at, arguments })?;
             } else {
                 return Ok(value);
             }
         }
     }
 
-    fn primary(&mut self) -> Result<Expression, Fault> {
+    fn primary(&mut self) -> Result<Expression, Mistake> {
         let place = self.place();
         let Some(token) = self.peek().cloned() else {
             return Err(self.unexpected("a tensor, a number, a function or `(`"));
         };
         self.at += 1;
         match token {
-            Token::Number(number) => self.node(place, Node::Number(number)),
-            Token::Tensor(name) => self.node(place, Node::Tensor(name)),
+            Token::Number(number) => Expression::new(place, Node::Number(number)),
+            Token::Tensor(name) => Expression::new(place, Node::Tensor(name)),
             Token::Word(function) if self.take("(") => {
                 let mut arguments = Vec::new();
                 let end = self.arguments(&mut arguments)?;
-                self.node(place.start..end, Node::Call { function, name_at: place, arguments })
+                Expression::new(place.start..end, Node::Call { function, name_at: place, arguments })
             }
-            Token::Word(name) => self.node(place, Node::Variable(name)),
+            Token::Word(name) => Expression::new(place, Node::Variable(name)),
             Token::Sign("(") => {
-                let inner = self.expression(0)?;
+                let mut inner = self.expression(0)?;
                 let end = self.expect(")", "an operator or `)`")?;
-                Ok(Expression { at: place.start..end, ..inner })
+                inner.at = place.start..end;
+                Ok(inner)
             }
             Token::Sign("[") => {
                 let mut items = Vec::new();
@@ -266,7 +206,7 @@ impl Parser<'_> {
                     }
                 }
                 let end = self.expect("]", "`,` or `]`")?;
-                self.node(place.start..end, Node::List(items))
+                Expression::new(place.start..end, Node::List(items))
             }
             _ => {
                 self.at -= 1;
@@ -276,7 +216,7 @@ impl Parser<'_> {
     }
 
     /// Arguments up to the closing parenthesis; returns its end.
-    fn arguments(&mut self, arguments: &mut Vec<Argument>) -> Result<usize, Fault> {
+    fn arguments(&mut self, arguments: &mut Vec<Argument>) -> Result<usize, Mistake> {
         while self.peek() != Some(&Token::Sign(")")) {
             let named = match self.tokens.get(self.at..self.at + 2) {
                 Some([(Token::Word(name), at), (Token::Sign("="), _)]) => Some((name.clone(), at.clone())),
@@ -293,7 +233,7 @@ impl Parser<'_> {
         self.expect(")", "`,` or `)`")
     }
 
-    fn selectors(&mut self) -> Result<Vec<Selector>, Fault> {
+    fn selectors(&mut self) -> Result<Vec<Selector>, Mistake> {
         let mut found = Vec::new();
         loop {
             if matches!(self.peek(), None | Some(Token::Sign("]"))) && !found.is_empty() {
@@ -306,7 +246,7 @@ impl Parser<'_> {
         }
     }
 
-    fn selector(&mut self) -> Result<Selector, Fault> {
+    fn selector(&mut self) -> Result<Selector, Mistake> {
         let place = self.place();
         if self.take("...") {
             return Ok(Selector::Rest(place));
@@ -326,30 +266,14 @@ impl Parser<'_> {
     }
 
     /// A bound of a range, which may be absent.
-    fn bound(&mut self) -> Result<Option<Expression>, Fault> {
+    fn bound(&mut self) -> Result<Option<Expression>, Mistake> {
         match self.peek() {
             None | Some(Token::Sign(":" | "," | "]")) => Ok(None),
             _ => self.expression(0).map(Some),
         }
     }
 
-    fn node(&self, at: Range<usize>, node: Node) -> Result<Expression, Fault> {
-        let depth_of = |items: &[Expression]| items.iter().map(|item| item.depth).max().unwrap_or(0);
-        let below = match &node {
-            Node::Number(_) | Node::Tensor(_) | Node::Variable(_) => 0,
-            Node::List(items) | Node::Operation(_, items) => depth_of(items),
-            Node::Call { arguments, .. } => arguments.iter().map(|a| a.value.depth).max().unwrap_or(0),
-            Node::Index(value, selectors) => {
-                selectors.iter().map(selector_depth).max().unwrap_or(0).max(value.depth)
-            }
-        };
-        if below >= MOST_DEPTH {
-            return Err(too_deep(&at));
-        }
-        Ok(Expression { at, node, depth: below + 1 })
-    }
-
-    fn deeper<T>(&mut self, next: impl FnOnce(&mut Self) -> Result<T, Fault>) -> Result<T, Fault> {
+    fn deeper<T>(&mut self, next: impl FnOnce(&mut Self) -> Result<T, Mistake>) -> Result<T, Mistake> {
         if self.depth >= MOST_DEPTH {
             return Err(too_deep(&self.place()));
         }
@@ -374,12 +298,12 @@ impl Parser<'_> {
     }
 
     /// Takes a sign and returns its end.
-    fn expect(&mut self, sign: &str, expected: &str) -> Result<usize, Fault> {
+    fn expect(&mut self, sign: &str, expected: &str) -> Result<usize, Mistake> {
         let end = self.place().end;
         if self.take(sign) { Ok(end) } else { Err(self.unexpected(expected)) }
     }
 
-    fn unexpected(&self, expected: &str) -> Fault {
+    fn unexpected(&self, expected: &str) -> Mistake {
         let found = match self.peek() {
             None => "the end".to_owned(),
             Some(Token::EndOfStatement) => "the end of the statement".to_owned(),
@@ -387,21 +311,6 @@ impl Parser<'_> {
             Some(Token::Tensor(name) | Token::Word(name)) => format!("the name `{}`", clean(name)),
             Some(Token::Sign(sign)) => format!("`{sign}`"),
         };
-        Fault::new(&self.place(), format!("found {found}, expected {expected}"))
+        Mistake::new(&self.place(), format!("found {found}, expected {expected}"))
     }
-}
-
-fn selector_depth(selector: &Selector) -> usize {
-    match selector {
-        Selector::At(index) => index.depth,
-        Selector::Range { start, end, step, .. } => {
-            [start, end, step].into_iter().flatten().map(|bound| bound.depth).max().unwrap_or(0)
-        }
-        Selector::Rest(_) => 0,
-    }
-}
-
-fn too_deep(at: &Range<usize>) -> Fault {
-    Fault::new(at, format!("the expression has more than {MOST_DEPTH} levels"))
-        .allowed("fewer levels: set a variable first, as in `d = actual - golden; abs(d).max()`")
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::breakpoint::Breakpoint;
@@ -9,13 +10,13 @@ use crate::compare::Stats;
 use crate::details::Excerpt;
 use crate::diagnose::{Cause, Fact};
 use crate::gate::Class;
-use crate::number;
+use crate::number::{self, WrittenFloat};
 use crate::record::{Location, Status, TensorInfo};
 
 /// The answer to a command: one JSON object whose field `kind` names the variant.
 ///
 /// Fields are only ever added. Every list in an answer has a limit, and an answer states what it leaves out.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum DebugAnswer {
     /// The port stands: the answer to every command with which it goes on.
@@ -88,7 +89,7 @@ impl DebugAnswer {
 }
 
 /// A place at which the port stands.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stop {
     /// The number of the stop in this run, from 0: the start.
     pub stop: u64,
@@ -117,7 +118,7 @@ pub struct Stop {
 }
 
 /// Why a port stands.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "reason", rename_all = "snake_case")]
 pub enum StopReason {
     /// The port has not started.
@@ -143,7 +144,7 @@ pub enum StopReason {
 }
 
 /// The tensor at a tap.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TappedTensor {
     /// The tap's full name.
     pub name: String,
@@ -159,9 +160,11 @@ pub struct TappedTensor {
     pub detail: String,
     /// The used part of the gate.
     #[serde(with = "number::option", default)]
+    #[schemars(with = "Option<WrittenFloat>")]
     pub used: Option<f64>,
     /// The largest difference.
     #[serde(with = "number::option", default)]
+    #[schemars(with = "Option<WrittenFloat>")]
     pub max_abs: Option<f64>,
     /// The golden's dtype and shape.
     pub expected: Option<TensorInfo>,
@@ -174,7 +177,7 @@ pub struct TappedTensor {
 }
 
 /// The tensor with which the port goes on from a tap.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "tensor", rename_all = "snake_case")]
 pub enum GoesOn {
     /// Its own.
@@ -190,7 +193,7 @@ pub enum GoesOn {
 }
 
 /// The tensors of a session.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Variables {
     /// Inputs, then weights, then taps in the order of the run.
     pub variables: Vec<Variable>,
@@ -199,7 +202,7 @@ pub struct Variables {
 }
 
 /// One tensor in a list.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Variable {
     /// The name in expressions.
     pub name: String,
@@ -214,7 +217,7 @@ pub struct Variable {
 }
 
 /// What a tensor of a session is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum VariableKind {
     /// An input of the spec.
@@ -226,7 +229,7 @@ pub enum VariableKind {
 }
 
 /// One tensor with values.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ShownTensor {
     /// The name.
     pub name: String,
@@ -239,7 +242,7 @@ pub struct ShownTensor {
 }
 
 /// A value in float64.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Value {
     /// The text of the statement, or the variable that it sets.
     pub source: String,
@@ -247,6 +250,7 @@ pub struct Value {
     pub shape: Vec<usize>,
     /// The first elements in row-major order, at most 1000. A complex element is two numbers.
     #[serde(with = "number_list")]
+    #[schemars(with = "Vec<WrittenFloat>")]
     pub values: Vec<f64>,
     /// Numbers that are left out.
     pub left_out: usize,
@@ -255,7 +259,7 @@ pub struct Value {
 }
 
 /// What was found out about the current failure.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Diagnosed {
     /// The checkpoint.
     pub name: String,
@@ -268,7 +272,7 @@ pub struct Diagnosed {
 }
 
 /// The state of a session.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DebugStatus {
     /// The spec.
     pub spec: String,
@@ -297,7 +301,7 @@ pub struct DebugStatus {
 }
 
 /// What the worker of a session does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DebugState {
     /// Cargo builds the suite, or the suite waits for the device and checks the fixtures.
@@ -311,7 +315,7 @@ pub enum DebugState {
 }
 
 /// How a worker ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Ended {
     /// The kind of end.
     pub how: EndKind,
@@ -326,7 +330,7 @@ pub struct Ended {
 }
 
 /// The kind of a worker's end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EndKind {
     /// The port ran to its end, and nothing more was to be looked at.

@@ -1,5 +1,6 @@
 //! Breakpoints: where and at which results a session stops.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::pattern::TapPattern;
@@ -8,7 +9,7 @@ use super::pattern::TapPattern;
 const MOST: usize = 1000;
 
 /// The results at which a breakpoint stops.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum On {
     /// At any result, and at taps without one.
@@ -21,7 +22,7 @@ pub enum On {
 }
 
 /// One breakpoint, with its number and the hits that it counted in this run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Breakpoint {
     /// The number, from 1. Numbers are not used again.
     pub number: u32,

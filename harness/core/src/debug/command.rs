@@ -3,13 +3,14 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::breakpoint::{On, describe};
 
 /// One command. People write it as a line of text ([`DebugCommand::parse`]), programs as JSON:
 /// `{"command": "break", "pattern": "blocks.*"}`. [`DebugCommand`]'s `Display` is the line of text.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "command", rename_all = "snake_case", deny_unknown_fields)]
 pub enum DebugCommand {
     /// Ends the worker and starts this spec in a new one. Breakpoints stay.

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::files::regular;
@@ -16,7 +17,7 @@ const MOST_CHARACTERS: usize = 240;
 const MOST_BYTES: u64 = 8 << 20;
 
 /// Some lines of a file.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Excerpt {
     /// The file, as the compiler or the recipe names it.
     pub file: String,

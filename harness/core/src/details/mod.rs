@@ -79,7 +79,7 @@ struct PairView<'a> {
 impl<'a> PairView<'a> {
     fn new(expected: &TensorView<'a>, actual: &TensorView<'a>) -> Option<Self> {
         let (expected, actual) = (Float64View::new(expected), Float64View::new(actual));
-        if expected.shape() != actual.shape() || expected.len() == 0 {
+        if expected.shape() != actual.shape() || expected.is_empty() {
             return None;
         }
         let mut step = expected.len().div_ceil(MOST_READ);

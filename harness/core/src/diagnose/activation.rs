@@ -123,15 +123,9 @@ fn product(
         return explanation(CauseKind::GateSwapped, residual, text);
     }
     let another = ACTIVATIONS.iter().filter(|(name, _)| *name != right);
-    if let Some((wrong, residual)) = best(pair, another, |f, index| f(gate[index]) * up[index]) {
-        let text = format!("{wrong} of {gate_name} times {up_name}, where the golden has {right}");
-        return explanation(CauseKind::Activation, residual, text);
-    }
-    if let Some(residual) = pair.explained(0, |index| function(gate[index])) {
-        let text = format!("{right} of {gate_name} alone, without {up_name}");
-        return explanation(CauseKind::Term, residual, text);
-    }
-    None
+    let (wrong, residual) = best(pair, another, |f, index| f(gate[index]) * up[index])?;
+    let text = format!("{wrong} of {gate_name} times {up_name}, where the golden has {right}");
+    explanation(CauseKind::Activation, residual, text)
 }
 
 /// The activation that the golden was computed with, if it is a known one.

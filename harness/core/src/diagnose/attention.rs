@@ -17,7 +17,7 @@ pub(super) fn explain(search: &Search) -> Vec<Explanation> {
         return Vec::new();
     }
     match ProbabilityRows::of(pair) {
-        Some(rows) => mask(pair, &rows).or_else(|| temperature(search, &rows)).or_else(|| even(pair)),
+        Some(rows) => mask(pair, &rows).or_else(|| temperature(search, &rows)),
         None => fill(pair),
     }
     .into_iter()
@@ -79,17 +79,6 @@ fn mask(pair: &SampledPair, rows: &ProbabilityRows) -> Option<Explanation> {
         true => pair.mirrored(|index| renormalised[index])?,
     };
     Some(Explanation::new(CauseKind::Mask, 1, residual, text))
-}
-
-/// Attention spread evenly over all keys.
-fn even(pair: &SampledPair) -> Option<Explanation> {
-    let width = pair.actual.width();
-    if width < 3 {
-        return None;
-    }
-    let residual = pair.explained(0, |_| 1.0 / width as f64)?;
-    let text = format!("attention spread evenly over all {width} keys");
-    Some(Explanation::new(CauseKind::UniformAttention, 1, residual, text))
 }
 
 /// `p^t`, normalised again: the softmax of scores times `t`.

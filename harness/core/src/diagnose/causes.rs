@@ -4,11 +4,26 @@ use super::diagnosis::Cause;
 use super::explanation::Explanation;
 use super::families::{Family, families, rounds};
 use super::{MOST, Search};
+use crate::spec::Stage;
 
 /// Explanations whose residuals differ by at most this factor are as good as each other.
 const TIE: f64 = 3.0;
 
 impl Search<'_, '_> {
+    /// Returns the cause at a gradient or after a step of an optimiser.
+    ///
+    /// It comes before what the change of a recipe in one place explains: in the first step, moments are the gradient times
+    /// constants, so that many changes have the same result.
+    pub(super) fn cause_of_training(&self) -> Option<Cause> {
+        let family = match self.checkpoint.stage? {
+            Stage::Gradient => Family::Gradient,
+            Stage::Optimizer => Family::OptimizerStep,
+            _ => return None,
+        };
+        let found = family.explain(self).into_iter().next()?;
+        Some(found.into_cause(self.pair.sampled()))
+    }
+
     /// Returns the explanations of the first round that has any, best first.
     ///
     /// Of the explanations that hold, only those that assume least count, and of these only the ones whose residual is

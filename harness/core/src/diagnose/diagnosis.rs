@@ -1,9 +1,10 @@
 //! The result of a diagnosis: causes, each with its residual, or facts.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{CauseKind, FactKind};
-use crate::number;
+use crate::number::{self, WrittenFloat};
 
 /// What was found out about a failing tensor.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -14,6 +15,17 @@ pub struct Diagnosis {
     pub facts: Vec<Fact>,
     /// Whether the golden's recipe was of use.
     pub recipe: RecipeUse,
+    /// The tensors that the golden was made from; absent without a recipe.
+    pub made_from: Option<MadeFrom>,
+}
+
+/// The tensors that the reference made a golden from, besides weights and constants.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MadeFrom {
+    /// Goldens that the port tapped before, in the order of the reference.
+    pub goldens: Vec<String>,
+    /// Inputs of the reference, in its order.
+    pub inputs: Vec<String>,
 }
 
 /// Whether the recipe of a golden was of use to a diagnosis.
@@ -43,7 +55,7 @@ impl RecipeUse {
 }
 
 /// An observation about a failing tensor. It predicts nothing, so it is no cause.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Fact {
     /// The kind of fact.
     pub kind: FactKind,
@@ -57,7 +69,7 @@ pub struct Fact {
 pub(super) type Observation = Option<(FactKind, String)>;
 
 /// An explanation that holds: reversing it leaves an error near the floor or within the tolerance.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cause {
     /// The kind of cause.
     pub kind: CauseKind,
@@ -93,15 +105,18 @@ impl Cause {
 }
 
 /// The error that an explanation leaves.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Residual {
     /// Root mean square of the error that is left.
     #[serde(with = "number")]
+    #[schemars(with = "WrittenFloat")]
     pub rms: f64,
     /// The same as a part of the whole error.
     #[serde(with = "number")]
+    #[schemars(with = "WrittenFloat")]
     pub part: f64,
     /// Share of the checkpoint's gate that the rest would use; 1 is the limit.
     #[serde(with = "number")]
+    #[schemars(with = "WrittenFloat")]
     pub used: f64,
 }

@@ -1,8 +1,8 @@
 //! The families of explanations, and the order in which they are tried.
 
 use super::{
-    Explanation, Search, activation, attention, axis_order, factor_offset, layout, linear, modulation, norm,
-    per_index, precision, rope, wrong_tensor,
+    Explanation, Search, activation, attention, axis_order, factor_offset, gradient, layout, linear,
+    modulation, norm, optimizer_step, per_index, precision, rope, wrong_tensor,
 };
 use crate::spec::Stage;
 
@@ -31,6 +31,10 @@ pub(super) enum Family {
     Linear,
     /// Values cut off or rounded.
     Precision,
+    /// Another gradient of the same parameter.
+    Gradient,
+    /// Another step of an optimiser.
+    OptimizerStep,
     /// A factor or an offset per index of an axis.
     PerIndex,
 }
@@ -49,6 +53,8 @@ const ROUNDS: &[&[Family]] = &[
         Family::Rope,
         Family::Linear,
         Family::Precision,
+        Family::Gradient,
+        Family::OptimizerStep,
     ],
     &[Family::PerIndex],
 ];
@@ -68,6 +74,8 @@ impl Family {
             Self::Rope => rope::explain(search),
             Self::Linear => linear::explain(search),
             Self::Precision => precision::explain(search),
+            Self::Gradient => gradient::explain(search),
+            Self::OptimizerStep => optimizer_step::explain(search),
             Self::PerIndex => per_index::explain(search),
         }
     }
@@ -89,6 +97,8 @@ pub(super) const fn families(stage: Stage) -> &'static [Family] {
         Stage::Residual => &[Family::WrongTensor],
         Stage::Scheduler => &[Family::AxisOrder, Family::FactorOffset],
         Stage::Image => &[Family::Precision, Family::FactorOffset],
+        Stage::Gradient => &[Family::Gradient],
+        Stage::Optimizer => &[Family::OptimizerStep],
         Stage::Transformer | Stage::TextEncoder | Stage::Vae => &[],
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 macro_rules! kinds {
@@ -11,7 +12,7 @@ macro_rules! kinds {
         $($(#[doc = $doc:literal])+ $variant:ident $name:literal $about:literal $next:literal;)+
     ) => {
         $(#[doc = $about_all])+
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
         #[serde(rename_all = "snake_case")]
         pub enum $enum {
             $($(#[doc = $doc])+ $variant,)+
@@ -237,6 +238,30 @@ kinds! {
     Precision "precision"
         "the reference's computation with a value rounded to a narrower format"
         "dtypes of the operands there; casts that the reference does before and after";
+    /// A gradient times or over a whole number.
+    GradientScale "gradient_scale"
+        "the gradient times or over a whole number: a sum in place of a mean over samples, tokens or micro-batches"
+        "the reduction of the loss, labels that it ignores, and whether accumulated gradients are divided by their number";
+    /// A gradient that is not clipped, or clipped otherwise.
+    Clipping "clipping"
+        "the gradient without clipping, or clipped by another norm or by value"
+        "the norm over the gradients of all parameters together; the order of accumulating and clipping";
+    /// Adam without its bias correction.
+    BiasCorrection "bias_correction"
+        "a step of Adam without the correction of its moments, or with a correction that the reference lacks"
+        "the optimiser of the port: mlx-rs's `Adam` and `AdamW` do not correct the moments, and torch's do";
+    /// Weight decay added to the gradient, left out, or applied to other parameters.
+    WeightDecay "weight_decay"
+        "weight decay added to the gradient in place of the parameter, left out, or applied where the reference has none"
+        "Adam against AdamW; parameters without decay, such as norms and biases";
+    /// Eps added in another place.
+    EpsPlace "eps_place"
+        "a step of Adam with eps inside the root, or added before the bias correction"
+        "the divisor of the optimiser: torch divides by sqrt(v / c) + eps";
+    /// A parameter that a step did not change.
+    NotTrained "not_trained"
+        "the parameter from before the step"
+        "frozen parameters, `trainable_parameters`, and the names of the gradients that the optimiser gets";
     /// The golden of another checkpoint.
     Crossed "crossed"
         "the golden of another checkpoint, or this stage with the weight of another: names or weights are exchanged"

@@ -1,5 +1,6 @@
 //! The tensors that an error may be explained with: other goldens, inputs and weights.
 
+use crate::golden::StepFacts;
 use crate::tensor::{Dtype, Tensor};
 
 /// Name, dtype and shape of a tensor that is known beside the failing one.
@@ -41,6 +42,10 @@ pub trait KnownTensors {
     fn weights(&self) -> &[KnownTensor];
     /// The values of one of these tensors, in the port's layout; `None` if they cannot be read.
     fn tensor(&self, known: &KnownTensor) -> Option<Tensor>;
+    /// The goldens that a step of an optimiser made, by name.
+    fn steps(&self) -> Vec<(&str, &StepFacts)> {
+        Vec::new()
+    }
     /// How many elements [`KnownTensors::tensor`] has to copy before any can be read.
     fn work(&self, _: &KnownTensor) -> usize {
         0

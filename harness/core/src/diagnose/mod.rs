@@ -23,6 +23,7 @@ mod factor_offset;
 mod facts;
 mod failing_checkpoint;
 mod families;
+mod gradient;
 mod kinds;
 mod known_tensors;
 mod layout;
@@ -30,6 +31,7 @@ mod linear;
 mod modulation;
 mod norm;
 mod numbers;
+mod optimizer_step;
 mod part_agrees;
 mod per_index;
 mod precision;
@@ -45,7 +47,7 @@ mod suspicious_values;
 mod wrong_tensor;
 
 pub use budget::Budget;
-pub use diagnosis::{Cause, Diagnosis, Fact, RecipeUse, Residual};
+pub use diagnosis::{Cause, Diagnosis, Fact, MadeFrom, RecipeUse, Residual};
 pub use failing_checkpoint::FailingCheckpoint;
 pub use kinds::{CauseKind, FactKind};
 pub use known_tensors::{KnownTensor, KnownTensors, NoKnownTensors};
@@ -66,11 +68,12 @@ pub fn diagnose(checkpoint: &FailingCheckpoint) -> Diagnosis {
         if checkpoint.actual.is_empty() || checkpoint.expected.is_empty() {
             return Diagnosis::default();
         }
-        let search = Search::new(checkpoint);
+        let search = Search::new(checkpoint, None);
         let replayed = replayed::explain(&search);
-        let causes = match replayed.cause {
-            Some(cause) if replayed.is_certain => vec![cause],
-            cause => match search.causes() {
+        let causes = match (search.cause_of_training(), replayed.cause) {
+            (Some(cause), _) => vec![cause],
+            (None, Some(cause)) if replayed.is_certain => vec![cause],
+            (None, cause) => match search.causes() {
                 causes if causes.is_empty() => cause.into_iter().collect(),
                 causes => causes,
             },
@@ -82,10 +85,37 @@ pub fn diagnose(checkpoint: &FailingCheckpoint) -> Diagnosis {
             );
         }
         let facts = if causes.is_empty() { facts::observe(&search) } else { Vec::new() };
-        Diagnosis { causes, facts, recipe: replayed.recipe }
+        Diagnosis { causes, facts, recipe: replayed.recipe, made_from: made_from(checkpoint) }
     }));
-    diagnosis.unwrap_or_else(|_| {
-        eprintln!("the search for the cause of `{}` panicked; please report this", checkpoint.name);
-        Diagnosis::default()
-    })
+    diagnosis.unwrap_or_else(|_| panicked(checkpoint))
+}
+
+/// Returns the cause of a failure if it is one of `known`, the causes of earlier failures: code that several stages share makes
+/// the same mistake in each. This needs a small part of the work of [`diagnose`], and the recipe of the golden.
+pub fn recognise(checkpoint: &FailingCheckpoint, known: &[Cause]) -> Diagnosis {
+    let diagnosis = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        if checkpoint.actual.is_empty() || checkpoint.expected.is_empty() {
+            return Diagnosis::default();
+        }
+        let replayed = replayed::explain(&Search::new(checkpoint, Some(known)));
+        match replayed.cause {
+            Some(cause) => Diagnosis {
+                causes: vec![cause],
+                facts: Vec::new(),
+                recipe: replayed.recipe,
+                made_from: made_from(checkpoint),
+            },
+            None => Diagnosis::default(),
+        }
+    }));
+    diagnosis.unwrap_or_else(|_| panicked(checkpoint))
+}
+
+fn made_from(checkpoint: &FailingCheckpoint) -> Option<MadeFrom> {
+    checkpoint.recipe.as_ref()?.made_from(checkpoint.name)
+}
+
+fn panicked(checkpoint: &FailingCheckpoint) -> Diagnosis {
+    eprintln!("the search for the cause of `{}` panicked; please report this", checkpoint.name);
+    Diagnosis::default()
 }

@@ -1,7 +1,7 @@
 //! What every explanation is tried on: the sample of one failing checkpoint, and the tensors around it.
 
 use super::sampled_pair::SampledPair;
-use super::{FailingCheckpoint, KnownTensor};
+use super::{Cause, FailingCheckpoint, KnownTensor};
 use crate::tensor::Float64View;
 use crate::tensor::Tensor;
 
@@ -9,11 +9,13 @@ use crate::tensor::Tensor;
 pub(super) struct Search<'s, 'a> {
     pub(super) pair: SampledPair<'a>,
     pub(super) checkpoint: &'s FailingCheckpoint<'a>,
+    /// If given, only changes of the recipe like these causes are tried.
+    pub(super) only: Option<&'s [Cause]>,
 }
 
 impl<'s, 'a> Search<'s, 'a> {
-    pub(super) fn new(checkpoint: &'s FailingCheckpoint<'a>) -> Self {
-        Self { pair: SampledPair::new(checkpoint), checkpoint }
+    pub(super) fn new(checkpoint: &'s FailingCheckpoint<'a>, only: Option<&'s [Cause]>) -> Self {
+        Self { pair: SampledPair::new(checkpoint), checkpoint, only }
     }
 
     /// The values of a known tensor, if the budget allows reading them.

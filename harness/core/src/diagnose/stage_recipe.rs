@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use super::MadeFrom;
 use crate::golden::FixtureSet;
-use crate::recipe::Recipe;
+use crate::recipe::{Leaf, Node, Op, Operand, Recipe};
 
 /// How the reference made a failing golden.
 pub struct StageRecipe<'a> {
@@ -36,5 +37,37 @@ impl<'a> StageRecipe<'a> {
     /// The nodes that make tapped goldens.
     pub(super) fn cut(&self) -> BTreeSet<usize> {
         self.tapped.iter().filter_map(|name| self.target(name)).collect()
+    }
+
+    /// The tapped goldens and the inputs that a golden was made from; `None` if its recipe is unknown.
+    pub(super) fn made_from(&self, golden: &str) -> Option<MadeFrom> {
+        let target = self.target(golden)?;
+        let cut = self.cut();
+        let (mut needed, mut open) = (BTreeSet::new(), vec![target]);
+        while let Some(node) = open.pop() {
+            let is_known = node != target && cut.contains(&node);
+            if !needed.insert(node) || is_known {
+                continue;
+            }
+            let Node { op, inputs, .. } = &self.recipe.nodes[node];
+            if let Op::Unknown { .. } = op {
+                return None;
+            }
+            open.extend(inputs.iter().filter_map(|operand| match operand {
+                Operand::Node(node) => Some(*node),
+                Operand::Number(_) | Operand::Absent => None,
+            }));
+        }
+        needed.remove(&target);
+        let mut from = MadeFrom::default();
+        for node in needed {
+            let golden = self.recipe.goldens_of(node).find(|name| self.tapped.contains(*name));
+            match (golden, &self.recipe.nodes[node].op) {
+                (Some(golden), _) => from.goldens.push(golden.to_owned()),
+                (None, Op::Leaf(Leaf::Input { name })) => from.inputs.push(name.clone()),
+                _ => {}
+            }
+        }
+        Some(from)
     }
 }

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use super::manifest::{ManifestError, Role};
+use super::entry::Role;
+use super::manifest::ManifestError;
 use crate::gate::Class;
 use crate::recipe::RecipeError;
 use crate::tensor::{Dtype, TensorError};

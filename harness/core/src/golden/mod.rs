@@ -2,20 +2,26 @@
 //!
 //! Nothing here writes a golden. `fixtures/README.md` describes the format, for exporters in any language.
 
+mod entry;
 mod error;
 mod key;
 mod manifest;
 mod memory;
 mod port_layout;
 mod recipes;
+mod rows;
 mod set;
+mod step_facts;
 mod verify;
 
 pub use crate::files::identity::FileIdentity;
+pub use entry::{RecipesFile, Role, TensorEntry};
 pub use error::FixtureError;
 pub use key::{canonical_json, made_by_key};
-pub use manifest::{FORMAT, MadeBy, Manifest, ManifestError, RecipesFile, Role, TensorEntry};
+pub use manifest::{FORMAT, MadeBy, Manifest, ManifestError};
 pub use memory::{ChecksumMemory, Trust};
 pub use port_layout::{as_compared, in_port_layout};
+pub use rows::{Correspondence, RowsError, SelectedRows};
 pub use set::MANIFEST;
 pub use set::{FixtureSet, Golden};
+pub use step_facts::StepFacts;

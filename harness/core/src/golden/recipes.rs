@@ -4,8 +4,8 @@ use std::io::{self, Read};
 
 use sha2::{Digest, Sha256};
 
+use super::entry::{RecipesFile, Role};
 use super::error::FixtureError;
-use super::manifest::{RecipesFile, Role};
 use super::set::{FixtureSet, real_file};
 use crate::files::hash::hex;
 use crate::files::regular;

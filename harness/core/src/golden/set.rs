@@ -9,8 +9,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde_json::Value;
 
 use super::FixtureError;
+use super::entry::{Role, TensorEntry, is_plain_path};
 use super::key::{canonical_json, made_by_key};
-use super::manifest::{Manifest, ManifestError, Role, TensorEntry, is_plain_path};
+use super::manifest::{Manifest, ManifestError};
 use crate::files::identity::FileIdentity;
 use crate::files::regular;
 use crate::gate::Floor;

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use sha2::{Digest, Sha256};
 use walkdir::WalkDir;
 
-use super::manifest::{Role, TensorEntry};
+use super::entry::{Role, TensorEntry};
 use super::set::{MANIFEST, real_file};
 use super::{ChecksumMemory, FixtureError, FixtureSet, Golden};
 use crate::files::hash::hex;

@@ -4,7 +4,7 @@ use super::array::Array;
 use super::binary::maximum;
 use super::error::ReplayError;
 use super::reduce::{logsumexp, squared_distance, sum, sum_of_squares};
-use super::rows::Rows;
+use super::rows::AxesLast;
 use super::work::{Buffer, Work};
 use crate::recipe::Normalizer;
 
@@ -84,7 +84,7 @@ fn along(
     work: &Work,
     row: impl Fn(&[f64], &mut Buffer),
 ) -> Result<Array, ReplayError> {
-    let rows = Rows::of(x, &[axis], work)?;
+    let rows = AxesLast::of(x, &[axis], work)?;
     work.functions(x.len())?;
     let mut out = work.buffer(x.len())?;
     rows.iter().for_each(|values| row(values, &mut out));

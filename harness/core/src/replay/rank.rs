@@ -4,14 +4,14 @@ use std::cmp::Ordering;
 
 use super::array::Array;
 use super::error::ReplayError;
-use super::rows::Rows;
+use super::rows::AxesLast;
 use super::strided::slice;
 use super::work::Work;
 use crate::recipe::{Ranked, Slice};
 
 /// The sum of all elements up to each one along an axis.
 pub(super) fn cumsum(x: &Array, axis: usize, work: &Work) -> Result<Array, ReplayError> {
-    let rows = Rows::of(x, &[axis], work)?;
+    let rows = AxesLast::of(x, &[axis], work)?;
     work.elements(x.len())?;
     let mut out = work.buffer(x.len())?;
     for row in rows.iter() {
@@ -31,7 +31,7 @@ pub(super) fn sort(
     output: Ranked,
     work: &Work,
 ) -> Result<Array, ReplayError> {
-    let rows = Rows::of(x, &[axis], work)?;
+    let rows = AxesLast::of(x, &[axis], work)?;
     // Sorting takes about as many rounds as the length has binary digits.
     work.elements(x.len().saturating_mul(rows.length.max(2).ilog2() as usize))?;
     let mut out = work.buffer(x.len())?;

@@ -3,7 +3,7 @@
 use super::array::{Array, elements};
 use super::binary::{maximum, minimum};
 use super::error::ReplayError;
-use super::rows::Rows;
+use super::rows::AxesLast;
 use super::work::Work;
 use crate::recipe::Reduction;
 
@@ -29,7 +29,7 @@ pub(super) fn reduce(
     // An index over all axes counts elements in row-major order, so the axes must be sorted.
     let mut sorted = axes.to_vec();
     sorted.sort_unstable();
-    let rows = Rows::of(x, &sorted, work)?;
+    let rows = AxesLast::of(x, &sorted, work)?;
     let shape: Vec<usize> = match keep {
         true => (0..x.ndim()).map(|axis| if axes.contains(&axis) { 1 } else { x.shape()[axis] }).collect(),
         false => (0..x.ndim()).filter(|axis| !axes.contains(axis)).map(|axis| x.shape()[axis]).collect(),

@@ -6,7 +6,7 @@ use super::strided::permute;
 use super::work::{Buffer, Work};
 
 /// An array whose chosen axes were moved to the end.
-pub(super) struct Rows {
+pub(super) struct AxesLast {
     /// The array in its new order.
     pub(super) array: Array,
     /// Elements of a row: the product of the chosen axes.
@@ -15,7 +15,7 @@ pub(super) struct Rows {
     order: Vec<usize>,
 }
 
-impl Rows {
+impl AxesLast {
     /// Moves the axes to the end, in their given order. No element is copied when they are there already.
     pub(super) fn of(x: &Array, axes: &[usize], work: &Work) -> Result<Self, ReplayError> {
         x.check_real()?;

@@ -19,12 +19,12 @@ const PER_FUNCTION: u64 = 64;
 #[derive(Debug)]
 pub struct Work {
     steps: AtomicU64,
-    memory: Arc<Memory>,
+    memory: Arc<MemoryLeft>,
 }
 
 /// The bytes that are left for values. A value gives its bytes back when it is dropped.
 #[derive(Debug)]
-struct Memory {
+struct MemoryLeft {
     left: AtomicU64,
 }
 
@@ -33,7 +33,7 @@ struct Memory {
 pub(super) struct Buffer {
     values: Vec<f64>,
     /// The bytes to give back, and where to; `None` for numbers that were not counted.
-    counted: Option<(u64, Arc<Memory>)>,
+    counted: Option<(u64, Arc<MemoryLeft>)>,
 }
 
 impl Work {
@@ -42,7 +42,7 @@ impl Work {
     /// A multiply-add of a matrix product is one step. An element of any other operation is 16 steps or more. An element
     /// that is only read or copied is fewer. A second is enough for 1e9 to 1e10 steps.
     pub fn new(steps: u64, bytes: u64) -> Self {
-        Self { steps: AtomicU64::new(steps), memory: Arc::new(Memory { left: AtomicU64::new(bytes) }) }
+        Self { steps: AtomicU64::new(steps), memory: Arc::new(MemoryLeft { left: AtomicU64::new(bytes) }) }
     }
 
     /// Shares this memory, but has its own number of steps.

@@ -7,7 +7,7 @@ use super::words::multiple;
 use super::{environments, summary_line};
 use crate::files::size;
 use crate::number::Short;
-use crate::results::{Against, Change, Measured, RunResults, TrialOutcome};
+use crate::results::{Against, Measured, RunResults, TrialChange, TrialOutcome};
 use crate::spec::list::counted;
 use crate::text::printable::{clean, paint};
 
@@ -25,7 +25,7 @@ pub fn against_text(against: &Against<'_>, colour: bool) -> String {
         let _ = writeln!(text, "  {label:<7} {}", clean(&about(run)));
     }
     let changes = against.changes();
-    let changed: Vec<&Change> = changes.iter().filter(|change| change.differs()).collect();
+    let changed: Vec<&TrialChange> = changes.iter().filter(|change| change.differs()).collect();
     for change in changed.iter().take(SHOWN) {
         let (word, code) = match change {
             change if change.is_newly_red() => ("now red", "31"),
@@ -72,7 +72,7 @@ fn about(run: &RunResults) -> String {
 }
 
 /// The numbers of a trial that differ, from before to now.
-fn numbers(change: &Change) -> String {
+fn numbers(change: &TrialChange) -> String {
     let (before, now) = (&change.before, &change.now);
     let mut parts = Vec::new();
     let mut add = |label: &str, from: Option<String>, to: Option<String>| {
@@ -107,17 +107,18 @@ fn outcome(side: &Measured) -> String {
 }
 
 /// Time and memory over all trials that both runs have.
-fn resources(changes: &[Change]) -> String {
-    let time = |side: fn(&Change) -> &Measured| {
+fn resources(changes: &[TrialChange]) -> String {
+    let time = |side: fn(&TrialChange) -> &Measured| {
         changes
             .iter()
             .filter_map(|change| side(change).millis)
             .filter(|millis| millis.is_finite())
             .sum::<f64>()
     };
-    let peak = |side: fn(&Change) -> &Measured| changes.iter().filter_map(|change| side(change).peak).max();
-    let before: fn(&Change) -> &Measured = |change| &change.before;
-    let now: fn(&Change) -> &Measured = |change| &change.now;
+    let peak =
+        |side: fn(&TrialChange) -> &Measured| changes.iter().filter_map(|change| side(change).peak).max();
+    let before: fn(&TrialChange) -> &Measured = |change| &change.before;
+    let now: fn(&TrialChange) -> &Measured = |change| &change.now;
     let mut text = format!(
         "{}: {:.1} ms -> {:.1} ms in the stages",
         counted(changes.len(), "trial"),

@@ -7,7 +7,7 @@ use super::columns::percent;
 use super::localisation::{cause_text, fact_text, next_of, sentence};
 use super::red_spec::{place_rows, source_rows};
 use super::rerun::rerun;
-use super::words::{headline, multiple};
+use super::words::multiple;
 use crate::compare::{Difference, Stats, Worst};
 use crate::gate::Class;
 use crate::record::{Image, Record};
@@ -62,6 +62,10 @@ enum Causes {
     Left,
 }
 
+/// What to look at if no gradient reaches a parameter.
+const LOST_GRADIENT: &str = "frozen parameters, `stop_gradient`, values that go through the host or through integers, and \
+                             the name that the port gives the parameter";
+
 /// A share of a gate in words.
 fn share_of_gate(used: f64) -> String {
     let share = percent(used);
@@ -76,13 +80,18 @@ fn short_text(account: &Account, trial: &TrialResult) -> String {
             let metrics = trial.record.as_ref().and_then(|record| record.metrics.as_ref());
             let used = metrics.and_then(|metrics| metrics.difference.as_ref()?.used);
             let used = used.filter(|_| *class == Class::Value);
-            let detail = used.map_or_else(|| account.whole_line(line), share_of_gate);
-            format!("{}, {detail}", headline(*class))
+            let detail = match used {
+                Some(used) => share_of_gate(used),
+                None if account.has_changed_stats(trial) => "a consequence".to_owned(),
+                None => account.whole_line(line),
+            };
+            format!("{}, {detail}", class.headline())
         }
         TrialOutcome::Pending(line) => format!("pending, {line}"),
         _ => return String::new(),
     };
     let own = account.local.as_ref().and_then(|local| local.trial(&trial.name));
+    let own = own.filter(|own| own.record.is_some());
     let is_crash = matches!(&trial.outcome, TrialOutcome::Failed { class: Class::Crash, .. });
     let is_main = account.main_failure().is_some_and(|main| main.name == trial.name);
     let own = if own.is_some_and(TrialResult::is_failed) && !is_crash && !is_main {
@@ -140,7 +149,7 @@ fn block(account: &Account, trial: &TrialResult, target: &str, most: usize, caus
         | TrialOutcome::Approved(_)
         | TrialOutcome::New(_) => return String::new(),
     };
-    let mut text = format!("{full}: {}\n", headline(*class));
+    let mut text = format!("{full}: {}\n", class.headline());
     let mut row = |label: &str, value: &str| {
         let _ = writeln!(text, "  {label:<8} {}", clean(value));
     };
@@ -170,6 +179,9 @@ fn block(account: &Account, trial: &TrialResult, target: &str, most: usize, caus
     match &trial.record {
         Some(record) => tensor_rows(record, *class, line, &mut row),
         None => row("what", &account.whole_line(line)),
+    }
+    if *class == Class::Gradient {
+        row("look at", LOST_GRADIENT);
     }
     if trial.audit_failed && matches!(class, Class::Finite | Class::Value | Class::Systematic | Class::Range)
     {

@@ -72,7 +72,7 @@ fn write(path: PathBuf, content: &str) -> Result<(), ReportError> {
 
 /// One line of `trials.jsonl`: how one trial ended, with or without a record.
 #[derive(Default, Serialize)]
-struct TrialLine<'a> {
+struct TrialsLine<'a> {
     spec: &'a str,
     trial: &'a str,
     /// `pass`, `fail`, `ignored`, `ungated`, `approved`, `new` or `pending`.
@@ -95,7 +95,7 @@ struct TrialLine<'a> {
     location: Option<&'a Location>,
 }
 
-impl<'a> TrialLine<'a> {
+impl<'a> TrialsLine<'a> {
     fn with(self, record: Option<&'a Record>) -> Self {
         let Some(record) = record else { return self };
         let difference = record.metrics.as_ref().and_then(|metrics| metrics.difference.as_ref());
@@ -114,12 +114,12 @@ impl<'a> TrialLine<'a> {
 
 fn trials(run: &RunResults) -> Result<String, serde_json::Error> {
     let mut text = String::new();
-    let mut write = |line: &TrialLine<'_>| -> Result<(), serde_json::Error> {
+    let mut write = |line: &TrialsLine<'_>| -> Result<(), serde_json::Error> {
         text.push_str(&serde_json::to_string(line)?);
         text.push('\n');
         Ok(())
     };
-    let whole = |spec, trial, status| TrialLine { spec, trial, status, ..TrialLine::default() };
+    let whole = |spec, trial, status| TrialsLine { spec, trial, status, ..TrialsLine::default() };
     if let Some(passed) = run.smoke {
         write(&whole("parity", "smoke", if passed { "pass" } else { "fail" }))?;
     }
@@ -128,18 +128,18 @@ fn trials(run: &RunResults) -> Result<String, serde_json::Error> {
         let line = whole("parity", "discovery", if wrong.is_empty() { "pass" } else { "fail" });
         write(&match wrong.is_empty() {
             true => line,
-            false => TrialLine { class, detail: Some(&text), ..line },
+            false => TrialsLine { class, detail: Some(&text), ..line },
         })?;
     }
     for error in &run.broken {
         let line = whole(&error.id, "spec", "fail");
-        write(&TrialLine { class: Some(Class::Spec), detail: Some(&error.text), ..line })?;
+        write(&TrialsLine { class: Some(Class::Spec), detail: Some(&error.text), ..line })?;
     }
     for spec in &run.specs {
         let names = &spec.trials;
         let line = |trial, status| {
             let spec = spec.id.as_str();
-            TrialLine { spec, trial, status, ..TrialLine::default() }
+            TrialsLine { spec, trial, status, ..TrialsLine::default() }
         };
         match &spec.fate {
             Fate::Ran(account) => {
@@ -157,18 +157,18 @@ fn trials(run: &RunResults) -> Result<String, serde_json::Error> {
                         TrialOutcome::Pending(line) => ("pending", None, Some(line.as_str())),
                     };
                     let line = line(trial.name.as_str(), status).with(trial.record.as_deref());
-                    write(&TrialLine { class, detail, warm_millis: trial.warm_millis, ..line })?;
+                    write(&TrialsLine { class, detail, warm_millis: trial.warm_millis, ..line })?;
                 }
             }
             Fate::Ignored(reason) => {
                 for name in names {
-                    write(&TrialLine { detail: Some(reason), ..line(name, "ignored") })?;
+                    write(&TrialsLine { detail: Some(reason), ..line(name, "ignored") })?;
                 }
             }
             Fate::Failed(problem) => {
                 for name in names {
                     let class = Some(Class::Crash);
-                    write(&TrialLine { class, detail: Some(problem), ..line(name, "fail") })?;
+                    write(&TrialsLine { class, detail: Some(problem), ..line(name, "fail") })?;
                 }
             }
             Fate::NotRun | Fate::NotAsked => {}

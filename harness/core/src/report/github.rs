@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 
 use super::by_eye::approved_words;
 use super::localisation::sentence;
-use super::words::headline;
 use super::{Rows, environments, ladder, localisation_text, summary_line};
 use crate::results::{Account, Localisation, RunResults, TrialOutcome, TrialResult};
 use crate::text::printable::{clean, clean_lines, indented};
@@ -27,7 +26,7 @@ pub fn annotations(run: &RunResults, file: impl Fn(&str) -> Option<String>) -> V
             _ => String::new(),
         });
         let what = match &trial.outcome {
-            TrialOutcome::Failed { class, .. } => headline(*class),
+            TrialOutcome::Failed { class, .. } => class.headline(),
             _ => "pending",
         };
         let title = format!("{}::{}: {what}", account.spec.id, trial.name);

@@ -6,7 +6,7 @@ use super::by_eye::approved_words;
 use super::columns::{Columns, first_divergence};
 use super::failure::pixels;
 use super::fold::{Row, folded, folded_words, outcome_word};
-use super::localisation::{reference, sentence};
+use super::localisation::sentence;
 use super::red_spec::{counts_row, finding_rows, next_rows};
 use crate::results::{Account, Localisation, STATS, TrialOutcome, TrialResult, has_stats};
 use crate::spec::Inject;
@@ -17,7 +17,7 @@ use crate::text::printable::{clean, paint};
 pub enum Rows {
     /// Those of `Folded`. A red spec also gets the source lines, counts, and the commands to run next.
     Brief,
-    /// Those of `Brief` without what failing tests print: the cause, the source lines and the commands.
+    /// Those of `Brief` without the commands, which the suite prints once.
     BelowTests,
     /// Those around the first divergence and the first faulty stage. Long runs of others are one row each.
     Folded,
@@ -46,13 +46,12 @@ pub(super) fn ordered_ladder(account: &Account, rows: Rows, backwards: bool, col
     if let Some(about) = &spec.about {
         let _ = write!(text, "  {}", clean(about.trim_end()));
     }
-    let sentence = if rows == Rows::BelowTests { reference(account) } else { sentence(account) };
-    if let Some(sentence) = sentence {
+    if let Some(sentence) = sentence(account) {
         let _ = write!(text, "\n  {}", paint("1;31", &sentence));
     }
     let is_brief = matches!(rows, Rows::Brief | Rows::BelowTests) && account.is_red();
-    let has_advice = is_brief && rows == Rows::Brief;
-    if has_advice {
+    let has_commands = is_brief && rows == Rows::Brief;
+    if is_brief {
         finding_rows(account, &mut |label, value| {
             let _ = write!(text, "\n  {label:<8} {}", clean(value));
         });
@@ -107,7 +106,6 @@ pub(super) fn ordered_ladder(account: &Account, rows: Rows, backwards: bool, col
             }
         }
     }
-    // The statistics of a wrong port are wrong, too: one line is enough.
     whole_rows(account, whole, is_brief, colour, &mut text);
     text.push('\n');
     for note in notes(account) {
@@ -116,7 +114,7 @@ pub(super) fn ordered_ladder(account: &Account, rows: Rows, backwards: bool, col
     if is_brief {
         let _ = writeln!(text, "  {:<8} {}", "counts", counts_row(account));
     }
-    if has_advice {
+    if has_commands {
         next_rows(account, &mut |label, value| {
             let _ = writeln!(text, "  {label:<8} {}", clean(value));
         });
@@ -151,9 +149,13 @@ fn whole_rows(account: &Account, trials: &[&TrialResult], brief: bool, colour: b
     for trial in trials.iter().filter(|trial| !is_ok(trial)) {
         let _ = write!(text, "\n  {} {}", word(&trial.outcome, colour), clean(&trial.name));
         match &trial.outcome {
+            // The statistics of a wrong port are wrong, too.
+            TrialOutcome::Failed { .. } if brief && is_wrong && account.has_changed_stats(trial) => {
+                text.push_str("  a consequence of the failures above");
+            }
             TrialOutcome::Failed { line, more, .. } if brief => {
                 let _ = write!(text, "  {}", clean(&account.whole_line(line)));
-                more_lines(more.as_deref().filter(|_| !is_wrong || trial.name != STATS), text);
+                more_lines(more.as_deref(), text);
             }
             TrialOutcome::New(line) => {
                 let _ = write!(text, "  {}", clean(line));
@@ -202,6 +204,13 @@ pub(super) fn notes(account: &Account) -> Vec<String> {
         }
         _ => {}
     }
+    if let Some(twin) = &account.spec.twin {
+        let left = match twin.not_compared {
+            0 => String::new(),
+            count => format!(", without {}", crate::spec::list::counted(count, "checkpoint")),
+        };
+        notes.push(format!("twin: compared with `{}`{left}; \"golden\" means its tensors here", twin.of));
+    }
     if let Some(count @ 1..) = Some(account.left_out()) {
         let what = if count == 1 { "1 checkpoint is" } else { &format!("{count} checkpoints are") };
         notes.push(format!("level: {what} not checked, because PARITY_LEVEL is below the spec's own level"));
@@ -215,6 +224,7 @@ pub(super) fn notes(account: &Account) -> Vec<String> {
     notes.extend(data.late_death());
     let is_partial = account.trials.iter().any(|trial| !trial.selected);
     if has_stats(&data.inject())
+        && account.spec.twin.is_none()
         && !data.is_stopped()
         && !is_partial
         && account.left_out() == 0

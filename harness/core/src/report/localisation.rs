@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
-use super::words::{headline, multiple};
+use super::words::multiple;
 use crate::diagnose::{Cause, CauseKind, Fact};
 use crate::gate::{Class, Phase};
-use crate::results::{Account, Closer, Culprit, FIXTURE, Localisation, TrialOutcome, WEIGHTS};
+use crate::record::Location;
+use crate::results::{Account, AlsoRed, Closer, Culprit, FIXTURE, Localisation, TrialOutcome, WEIGHTS};
 use crate::spec::{Spec, list::counted};
 use crate::text::printable::clean;
 use crate::text::program::program;
@@ -19,6 +20,10 @@ const SHOWN: usize = 4;
 /// `None` without a faulty stage or drift. A failed weight audit and drawn random numbers come first in the sentence, because
 /// they make the values meaningless.
 pub(super) fn sentence(account: &Account) -> Option<String> {
+    if account.data.weights_failed() {
+        let crash = account.data.crash().unwrap_or_default();
+        return Some(format!("the weights did not load; see {}::{WEIGHTS}: {crash}", account.spec.id));
+    }
     let text = match account.localisation()? {
         Localisation::Right | Localisation::Unknown(_) => return None,
         Localisation::Drift(growths) => {
@@ -29,35 +34,21 @@ pub(super) fn sentence(account: &Account) -> Option<String> {
         Localisation::Culprit(culprit) if culprit.class == Class::Crash => {
             crash_sentence(culprit, account.on_golden_inputs())
         }
+        Localisation::Culprit(culprit) if culprit.class == Class::Unreached => unreached_sentence(culprit),
         Localisation::Culprit(culprit) => {
             let name = culprit.name.as_str();
             let what = match culprit.causes.first() {
                 Some(cause) => format!("its output is {}", cause_text(cause)),
-                None if culprit.class == Class::Unreached => {
-                    never_reached(culprit, |name| format!("`{name}`"))
+                None if culprit.class.phase() >= Phase::Form && culprit.class != Class::Gradient => {
+                    format!("{}, and no known cause explains it", culprit.class.headline())
                 }
-                None if culprit.class.phase() >= Phase::Form => {
-                    format!("{}, and no known cause explains it", headline(culprit.class))
-                }
-                None => headline(culprit.class).to_owned(),
+                None => culprit.class.headline().to_owned(),
             };
             let place = place(account.on_golden_inputs(), name);
             format!("the first faulty stage is `{name}`{place}; {what}")
         }
     };
     Some(look_first(account).map(|first| format!("{first}; ")).unwrap_or_default() + &text)
-}
-
-/// The result of a red run in one line that leaves the cause to the failing test that prints it.
-pub(super) fn reference(account: &Account) -> Option<String> {
-    let whole = sentence(account)?;
-    let Some(Localisation::Culprit(culprit)) = account.localisation() else { return Some(whole) };
-    let (Some(first), true) = (account.first_red(), culprit.class != Class::Crash) else {
-        return Some(whole);
-    };
-    let name = culprit.name.as_str();
-    let place = place(account.on_golden_inputs(), name);
-    Some(format!("the first faulty stage is `{name}`{place}; see {}::{} above", account.spec.id, first.name))
 }
 
 /// Where the port failed: after which tap, and before which.
@@ -98,15 +89,23 @@ fn look_first(account: &Account) -> Option<String> {
     (!why.is_empty()).then(|| why.join("; "))
 }
 
-/// States that a stage was never reached, and between which taps the spec declares it.
-fn never_reached(culprit: &Culprit, shown: impl Fn(&str) -> String) -> String {
-    match (&culprit.after, &culprit.before) {
-        (Some(after), Some(before)) => {
-            format!("it is declared between {} and {} and was never reached", shown(after), shown(before))
-        }
-        (None, Some(before)) => format!("it is declared before {} and was never reached", shown(before)),
-        _ => "never reached".to_owned(),
-    }
+/// States that the port never reached a tap, where the spec declares it, and which tap may be meant.
+fn unreached_sentence(culprit: &Culprit) -> String {
+    let place = match (&culprit.after, &culprit.before) {
+        (Some(after), Some(before)) => format!("between `{after}` and `{before}`"),
+        (Some(after), None) => format!("after `{after}`"),
+        (None, Some(before)) => format!("before `{before}`"),
+        (None, None) => "first".to_owned(),
+    };
+    let near = near_tap(culprit).map(|near| format!(", but taps `{near}` there")).unwrap_or_default();
+    format!("the port never reaches the tap `{}`, which is declared {place}{near}", culprit.name)
+}
+
+/// The undeclared tap in place of one that was never reached, if its name is similar.
+fn near_tap(culprit: &Culprit) -> Option<&str> {
+    let Closer::Undeclared(names) = &culprit.closer else { return None };
+    let is_near = |tap: &&String| !did_you_mean(&culprit.name, [tap.as_str()]).is_empty();
+    names.iter().find(is_near).filter(|_| culprit.class == Class::Unreached).map(String::as_str)
 }
 
 /// A cause, the line of the reference that it is about, the share of the error that reversing it removes, and the sample
@@ -186,12 +185,11 @@ fn culprit_text(spec: &Spec, culprit: &Culprit, local: &Account) -> String {
     if culprit.class == Class::Crash {
         return crash_text(spec, culprit, local);
     }
-    let mut text =
-        format!("first faulty stage: `{name}` is wrong on golden inputs: {}\n", headline(culprit.class));
+    let mut text = match culprit.class {
+        Class::Unreached => format!("{}\n", clean(&unreached_sentence(culprit))),
+        class => format!("first faulty stage: `{name}` is wrong on golden inputs: {}\n", class.headline()),
+    };
     let _ = writeln!(text, "  between  {}", clean(&between_text(culprit, local)));
-    if culprit.before.is_some() && culprit.class == Class::Unreached {
-        let _ = writeln!(text, "  cause    `{}` is declared between them and was never reached", clean(name));
-    }
     cause_rows(&culprit.causes, &culprit.facts, "its output is ", &mut |label, value| {
         let _ = writeln!(text, "  {label:<8} {}", clean(value));
     });
@@ -217,12 +215,23 @@ fn crash_text(spec: &Spec, culprit: &Culprit, local: &Account) -> String {
     text
 }
 
-/// The taps before and at the first faulty stage, each with its place; `local` is the run with every golden injected.
+/// What the first faulty stage starts from, and its tap, each with its place; `local` is the run with every golden injected.
+///
+/// It starts from the tensors that the reference made its golden from. If these are unknown, it starts from the tap before it.
 pub(super) fn between_text(culprit: &Culprit, local: &Account) -> String {
     let shown = |name: &str| format!("`{name}`{}", place(local, name));
-    let from = culprit.after.as_deref().map_or("the inputs".to_owned(), shown);
+    let known = culprit.made_from.as_ref().filter(|_| culprit.is_reached && culprit.before.is_none());
+    let mut from: Vec<String> = known.iter().flat_map(|from| &from.goldens).map(|name| shown(name)).collect();
+    from.extend(known.iter().flat_map(|from| &from.inputs).map(|name| format!("the input `{name}`")));
+    if let Some(more @ 1..) = from.len().checked_sub(SHOWN) {
+        from.truncate(SHOWN);
+        from.push(counted(more, "other"));
+    }
+    if from.is_empty() {
+        from.push(culprit.after.as_deref().map_or("the inputs".to_owned(), shown));
+    }
     // A stage that was never reached lies between two that were.
-    format!("{from} and {}", shown(culprit.before.as_deref().unwrap_or(&culprit.name)))
+    format!("{} and {}", from.join(", "), shown(culprit.before.as_deref().unwrap_or(&culprit.name)))
 }
 
 /// A cause that leaves at most this part of the error needs no narrower place.
@@ -248,20 +257,13 @@ pub(super) fn closer_text(spec: &Spec, culprit: &Culprit) -> Option<String> {
         Closer::Undeclared(names) if is_crash => {
             format!("the port also passed {} before it failed", some(names))
         }
-        Closer::Undeclared(names) => {
-            // The text of a checkpoint that was never reached offers near names.
-            let is_near = |tap: &&String| !did_you_mean(&culprit.name, [tap.as_str()]).is_empty();
-            let near = names.iter().find(is_near).filter(|_| culprit.class == Class::Unreached);
-            match near {
-                Some(near) => format!(
-                    "the port taps `{near}` there: if this is `{}`, use one name in the port and in the spec",
-                    culprit.name
-                ),
-                None => {
-                    format!("the port taps {} there: export goldens for them, and declare them", some(names))
-                }
-            }
-        }
+        Closer::Undeclared(names) => match near_tap(culprit) {
+            Some(near) => format!(
+                "if `{near}` is meant to be `{}`, use one name in the port and in the spec",
+                culprit.name
+            ),
+            None => format!("the port taps {} there: export goldens for them, and declare them", some(names)),
+        },
         Closer::Taps if is_crash => return None,
         Closer::Taps => "no tap lies between them: add taps there to narrow it down".to_owned(),
     })
@@ -277,16 +279,34 @@ pub(super) fn also_red(culprit: &Culprit, local: &Account, row: &mut impl FnMut(
                 && (main.text == cause.text || main.place.is_some() && main.place == cause.place)
         })
     };
-    let (mut same, mut others, mut open) = (Vec::new(), Vec::new(), Vec::new());
-    for also in &culprit.also {
+    let (lost, reached): (Vec<&AlsoRed>, Vec<&AlsoRed>) =
+        culprit.also.iter().partition(|also| also.class == Class::Unreached);
+    // The same tap in another round of a loop belongs to code that all rounds share.
+    let tap = |name: &str| {
+        let location = local.trial(name)?.record.as_ref()?.location.clone()?;
+        Some((location, without_numbers(name)))
+    };
+    let mut taps: Vec<(Location, String)> = tap(&culprit.name).into_iter().collect();
+    let has_same_cause = |also: &&&AlsoRed| also.cause.as_ref().is_some_and(is_same);
+    taps.extend(reached.iter().filter(has_same_cause).filter_map(|also| tap(&also.name)));
+    let may_be_same = |cause: &Cause| main.is_some_and(|main| main.kind == cause.kind);
+    let (mut same, mut alike, mut others, mut open) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for also in reached {
+        let is_alike = tap(&also.name).is_some_and(|tap| taps.contains(&tap))
+            && also.cause.as_ref().is_none_or(may_be_same);
         match &also.cause {
             Some(cause) if is_same(cause) => same.push(also.name.clone()),
+            _ if is_alike => alike.push(also.name.clone()),
             Some(cause) => others.push((also.name.as_str(), cause)),
             None => open.push(also.name.clone()),
         }
     }
     if !same.is_empty() {
         row("also red", &format!("{}, by the same mistake", some(&same)));
+    }
+    if !alike.is_empty() {
+        let what = "tapped in the same line of the port, so most likely by the same mistake";
+        row("also red", &format!("{}, {what}", some(&alike)));
     }
     for (name, cause) in others.iter().take(SHOWN) {
         let place = place(local, name);
@@ -295,22 +315,28 @@ pub(super) fn also_red(culprit: &Culprit, local: &Account, row: &mut impl FnMut(
     if let Some(more @ 1..) = others.len().checked_sub(SHOWN) {
         row("", &format!("and {} with a mistake of its own", counted(more, "other stage")));
     }
+    if !lost.is_empty() {
+        let names: Vec<String> = lost.iter().map(|also| also.name.clone()).collect();
+        row("also", &format!("never reached: {}", some(&names)));
+    }
     if !open.is_empty() {
-        let (are, their) = if open.len() == 1 {
-            ("is", "it has a mistake of its own")
-        } else {
-            ("are", "they have mistakes of their own")
-        };
+        let are = if open.len() == 1 { "is" } else { "are" };
         row(
             "also red",
             &format!(
-                "{} {are} wrong on golden inputs, too: {their}, unless the error of `{}` gets there through a cache or a \
-                 branch without taps",
+                "{} {are} wrong on golden inputs, too: by code that is shared with `{name}`, by its error through a cache or a \
+                 branch without taps, or by another mistake; mend `{name}` first",
                 some(&open),
-                culprit.name
+                name = culprit.name
             ),
         );
     }
+}
+
+/// The name of a tap with `#` for each number.
+fn without_numbers(name: &str) -> String {
+    let parts = name.split('.').map(|part| if part.parse::<usize>().is_ok() { "#" } else { part });
+    parts.collect::<Vec<_>>().join(".")
 }
 
 /// What to look at, by the kind of the first cause or fact. `None` if that is only the line that the cause names.

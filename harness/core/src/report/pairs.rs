@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use super::columns::{Columns, first_divergence};
 use super::failure::tensor_rows;
 use super::localisation::{cause_rows, cause_text, fact_text};
-use super::words::headline;
 use crate::gate::Class;
 use crate::record::{Record, Status};
 use crate::spec::list::counted;
@@ -102,7 +101,7 @@ pub fn pairs_ladder(pairs: &[Pair], only_a: &[String], only_b: &[String], colour
 pub fn pair_failure(pair: &Pair) -> String {
     let verdict = &pair.record.verdict;
     let Some(class) = verdict.class else { return String::new() };
-    let what = if class == Class::Missing { "the floor is missing" } else { headline(class) };
+    let what = if class == Class::Missing { "the floor is missing" } else { class.headline() };
     let mut text = format!("{}: {what}\n", clean(&pair.record.checkpoint));
     let mut row = |label: &str, value: &str| {
         let _ = writeln!(text, "  {label:<9}{}", clean(value));
@@ -138,7 +137,7 @@ pub fn later_causes(pairs: &[Pair]) -> String {
             (None, Some(fact)) => ("fact", fact_text(fact)),
             (None, None) => continue,
         };
-        let headline = record.verdict.class.map_or("differs", headline);
+        let headline = record.verdict.class.map_or("differs", Class::headline);
         let _ = writeln!(text, "{}: {headline}, but its inputs agree", clean(&record.checkpoint));
         let _ = writeln!(text, "  {label:<9}{}", clean(&what));
     }

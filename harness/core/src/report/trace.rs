@@ -7,7 +7,7 @@ use crate::results::RunResults;
 
 /// A trace file.
 #[derive(Serialize)]
-struct Trace {
+struct TraceFile {
     #[serde(rename = "traceEvents")]
     events: Vec<Value>,
     #[serde(rename = "displayTimeUnit")]
@@ -49,7 +49,7 @@ pub fn chrome_trace(run: &RunResults) -> Result<String, serde_json::Error> {
             }
         }
     }
-    serde_json::to_string(&Trace { events, unit: "ms" })
+    serde_json::to_string(&TraceFile { events, unit: "ms" })
 }
 
 fn named(what: &str, track: usize, name: &str) -> Value {

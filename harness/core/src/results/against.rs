@@ -38,7 +38,7 @@ pub struct Measured {
 
 /// One trial that both runs have.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Change {
+pub struct TrialChange {
     /// The spec's id.
     pub spec: String,
     /// The trial.
@@ -79,7 +79,7 @@ impl Measured {
     }
 }
 
-impl Change {
+impl TrialChange {
     /// Returns whether the trial has turned red.
     pub fn is_newly_red(&self) -> bool {
         self.now.is_red() && !self.before.is_red()
@@ -116,14 +116,14 @@ impl Change {
 impl Against<'_> {
     /// Returns the trials that both runs have, worst first: those that turned red, then by growth of the used part of the
     /// gate, then in the order of the run.
-    pub fn changes(&self) -> Vec<Change> {
+    pub fn changes(&self) -> Vec<TrialChange> {
         let mut before: HashMap<(&str, &str), Measured> = HashMap::new();
         for (spec, trial) in trials(self.before) {
             before.insert((spec, &trial.name), Measured::of(trial));
         }
-        let mut changes: Vec<Change> = trials(self.now)
+        let mut changes: Vec<TrialChange> = trials(self.now)
             .filter_map(|(spec, trial)| {
-                Some(Change {
+                Some(TrialChange {
                     spec: spec.to_owned(),
                     trial: trial.name.clone(),
                     before: before.remove(&(spec, trial.name.as_str()))?,
@@ -158,7 +158,7 @@ fn trials(run: &RunResults) -> impl Iterator<Item = (&str, &TrialResult)> {
 mod tests {
     use super::*;
 
-    fn change(before: (bool, f64), now: (bool, f64)) -> Change {
+    fn change(before: (bool, f64), now: (bool, f64)) -> TrialChange {
         let side = |(red, used): (bool, f64)| Measured {
             outcome: match red {
                 true => TrialOutcome::Failed { class: Class::Value, line: String::new(), more: None },
@@ -171,7 +171,7 @@ mod tests {
             millis: Some(used),
             peak: None,
         };
-        Change { spec: "a".into(), trial: "b".into(), before: side(before), now: side(now) }
+        TrialChange { spec: "a".into(), trial: "b".into(), before: side(before), now: side(now) }
     }
 
     #[test]

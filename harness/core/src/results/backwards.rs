@@ -38,6 +38,8 @@ fn place(stage: Stage) -> Option<u8> {
         | Stage::Linear
         | Stage::Conv
         | Stage::Modulation
-        | Stage::Residual => None,
+        | Stage::Residual
+        | Stage::Gradient
+        | Stage::Optimizer => None,
     }
 }

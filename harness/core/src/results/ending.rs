@@ -50,6 +50,14 @@ impl RunData {
         })
     }
 
+    /// Returns whether the port failed because a weight is missing, before it reached a checkpoint.
+    pub(crate) fn weights_failed(&self) -> bool {
+        let Some(error) = self.end().and_then(|end| end.error.as_deref()) else { return false };
+        let Some(audit) = self.audit().filter(|_| self.records().next().is_none()) else { return false };
+        let is_missing = |name: &String| error.contains(&format!("weight `{name}` does not exist"));
+        audit.missing.iter().any(is_missing)
+    }
+
     /// Returns how the worker failed after its port had returned. This changes no verdict.
     pub(crate) fn late_death(&self) -> Option<String> {
         self.end()?;

@@ -1,10 +1,11 @@
 //! The first faulty stage of a port, from the free run and the run with every golden injected.
 
-use crate::diagnose::{Cause, Fact, RecipeUse};
+use crate::diagnose::{Cause, Fact, MadeFrom, RecipeUse};
 use crate::gate::Class;
 
 /// The result of the two runs.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "there is one per spec")]
 pub enum Localisation {
     /// No stage is red on golden inputs, nor in the free run if there was one.
     Right,
@@ -25,6 +26,8 @@ pub struct Culprit {
     pub class: Class,
     /// The tap before it, whose golden was its input; `None` when it works from the inputs of the port.
     pub after: Option<String>,
+    /// The tensors that the reference made its golden from, if a recipe shows it.
+    pub made_from: Option<MadeFrom>,
     /// For a stage that was never reached, the tap that the run reached in its place.
     pub before: Option<String>,
     /// Whether the port reached it.
@@ -46,6 +49,8 @@ pub struct Culprit {
 pub struct AlsoRed {
     /// The name of the checkpoint.
     pub name: String,
+    /// The class of its failure.
+    pub class: Class,
     /// The best explanation of its error, if there is one.
     pub cause: Option<Cause>,
 }

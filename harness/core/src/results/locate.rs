@@ -24,7 +24,7 @@ impl Account {
 
     fn localise(&self) -> Option<Localisation> {
         let spec = &self.spec;
-        if !self.data.changed().is_empty() {
+        if !self.data.changed().is_empty() || self.data.weights_failed() {
             return None;
         }
         match &self.local {
@@ -67,6 +67,7 @@ pub(super) fn locate(spec: &Spec, local: &Account, free: Option<&Account>) -> Lo
     };
     let also = met.iter().filter(is_other).map(|trial| AlsoRed {
         name: trial.name.clone(),
+        class: wrong(trial).unwrap_or(Class::Value),
         cause: trial.record.as_ref().and_then(|record| record.causes.first().cloned()),
     });
     Localisation::Culprit(Culprit {
@@ -76,6 +77,7 @@ pub(super) fn locate(spec: &Spec, local: &Account, free: Option<&Account>) -> Lo
         is_reached: culprit.record.is_some(),
         closer: closer(spec, local, &met, culprit, after, before),
         after: after.map(name),
+        made_from: culprit.record.as_ref().and_then(|record| record.made_from.clone()),
         before: before.filter(|_| culprit.record.is_none()).map(name),
         causes: culprit.record.as_ref().map(|record| record.causes.clone()).unwrap_or_default(),
         facts: culprit.record.as_ref().map(|record| record.facts.clone()).unwrap_or_default(),

@@ -6,22 +6,25 @@
 mod account;
 mod against;
 mod backwards;
+mod checkpoint_trials;
 mod ending;
 mod localisation;
 mod locate;
 mod main_failure;
 mod order;
 mod progress;
+mod rename_advice;
 mod run;
 mod run_data;
 mod spec_file;
 mod stats;
 mod summary;
 mod trial;
+mod whole_trials;
 
 pub use crate::run_folder::{FIXTURE, SPEC};
 pub use account::{Account, account};
-pub use against::{Against, Change, Measured};
+pub use against::{Against, Measured, TrialChange};
 pub use ending::{exit_text, last_output};
 pub use localisation::{AlsoRed, Closer, Culprit, Growth, Localisation};
 pub use progress::{RunProgress, RunWatch, SpecProgress, SpecState};

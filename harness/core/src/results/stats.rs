@@ -64,7 +64,7 @@ pub fn stats_text(spec: &Spec, data: &RunData) -> Result<String, String> {
             });
         }
         for record in records {
-            let line = Line::of(record).ok_or_else(|| {
+            let line = StatsLine::of(record).ok_or_else(|| {
                 format!("`{}` was not measured: {}", checkpoint.name, record.verdict.detail)
             })?;
             text.push_str(&format!("{line}\n"));
@@ -75,7 +75,7 @@ pub fn stats_text(spec: &Spec, data: &RunData) -> Result<String, String> {
 
 /// The statistics of one hit.
 #[derive(Debug, Clone, PartialEq)]
-struct Line {
+struct StatsLine {
     /// `name` for the first hit, `name@1` for the second.
     name: String,
     dtype: Dtype,
@@ -89,7 +89,7 @@ struct Line {
 const VALUES: [&str; 5] = ["min", "max", "mean", "std", "absmax"];
 const COUNTS: [&str; 3] = ["nan", "inf", "-inf"];
 
-impl Line {
+impl StatsLine {
     fn of(record: &Record) -> Option<Self> {
         let (actual, stats) = (record.actual.as_ref()?, &record.metrics.as_ref()?.actual);
         let hit = if record.hit == 0 { String::new() } else { format!("@{}", record.hit) };
@@ -130,7 +130,7 @@ impl Line {
     }
 }
 
-impl fmt::Display for Line {
+impl fmt::Display for StatsLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {} {}", self.name, self.dtype, self.shape)?;
         for (label, value) in VALUES.iter().zip(self.values) {
@@ -145,11 +145,11 @@ impl fmt::Display for Line {
 
 /// Returns one line per statistic of `new` that differs from `accepted` by more than its tolerance.
 pub fn moved(accepted: &str, new: &str) -> Vec<String> {
-    let read = |text: &str| -> Result<BTreeMap<String, Line>, String> {
+    let read = |text: &str| -> Result<BTreeMap<String, StatsLine>, String> {
         let lines = text.lines().filter(|line| !line.trim().is_empty());
         lines
             .map(|line| {
-                Line::parse(line).map(|read| (read.name.clone(), read)).ok_or_else(|| line.to_owned())
+                StatsLine::parse(line).map(|read| (read.name.clone(), read)).ok_or_else(|| line.to_owned())
             })
             .collect()
     };
@@ -171,11 +171,11 @@ pub fn moved(accepted: &str, new: &str) -> Vec<String> {
     found
 }
 
-fn changes(old: &Line, new: &Line, found: &mut Vec<String>) {
+fn changes(old: &StatsLine, new: &StatsLine, found: &mut Vec<String>) {
     let name = &old.name;
     if (old.dtype, &old.shape) != (new.dtype, &new.shape) {
         // The statistics of a different tensor cannot be compared.
-        let tensor = |line: &Line| format!("{} {}", line.dtype, line.shape);
+        let tensor = |line: &StatsLine| format!("{} {}", line.dtype, line.shape);
         found.push(format!("{name}  tensor: accepted {}, now {}", tensor(old), tensor(new)));
         return;
     }
@@ -259,11 +259,11 @@ mod tests {
             counts in prop::array::uniform3(any::<u64>()),
             shape in prop::collection::vec(0usize..99, 0..4),
         ) {
-            let line = Line {
+            let line = StatsLine {
                 name: "blocks.0.out@1".into(), dtype: Dtype::Float16, shape: format!("{shape:?}"), values, counts
             };
             let text = line.to_string();
-            let read = Line::parse(&text).unwrap();
+            let read = StatsLine::parse(&text).unwrap();
             prop_assert_eq!(read.to_string(), text.as_str());
             prop_assert_eq!((read.name, read.shape, read.counts), (line.name, line.shape, counts));
             prop_assert!(moved(&text, &text).is_empty());

@@ -87,6 +87,13 @@ pub enum TrialOutcome {
     Pending(String),
 }
 
+impl TrialOutcome {
+    /// Returns a failure that one line describes.
+    pub(super) fn failed(class: Class, line: String) -> Self {
+        Self::Failed { class, line, more: None }
+    }
+}
+
 /// Returns the names of all trials of `spec` up to `level`: its checkpoints, with the rounds of loops one after the other, then
 /// the other trials.
 pub fn trial_names(spec: &Spec, level: u8, inject: &Inject) -> Vec<String> {
@@ -96,7 +103,7 @@ pub fn trial_names(spec: &Spec, level: u8, inject: &Inject) -> Vec<String> {
     names.extend(spec.needs_fixtures().then(|| FIXTURE.to_owned()));
     names.extend(spec.weights.is_some().then(|| WEIGHTS.to_owned()));
     names.extend(spec.memory.is_some().then(|| MEMORY.to_owned()));
-    // The snapshot covers the spec's own level.
-    names.extend((has_stats(inject) && level >= spec.level).then(|| STATS.to_owned()));
+    // The snapshot covers the spec's own level, and only the main run.
+    names.extend((has_stats(inject) && level >= spec.level && spec.twin.is_none()).then(|| STATS.to_owned()));
     names
 }

@@ -40,6 +40,12 @@ pub struct Job {
     /// Whether the actuals of green checkpoints are kept, too.
     #[serde(default)]
     pub keep_all: bool,
+    /// Checkpoints whose actuals are kept although they are green, because a twin is compared with them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keep: Vec<String>,
+    /// For a twin: the run folder whose actuals take the place of goldens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other: Option<Folder>,
     /// The pictures that people approved by eye. Empty where goldens are injected, since the pictures differ then.
     #[serde(default)]
     pub approvals: Vec<Approval>,

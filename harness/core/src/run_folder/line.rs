@@ -97,11 +97,14 @@ pub struct Audit {
     pub siblings: Vec<String>,
     /// Quantised weights whose packing differs from the spec or from their own scales.
     pub packing: Vec<String>,
+    /// Parameters that the spec declares as frozen, and that got a gradient or changed in a training step.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub trained: Vec<String>,
 }
 
 impl Audit {
     /// Returns the problems by kind: the label of a line, the word after the count, and one text per problem.
-    pub fn faults(&self) -> [(&'static str, &'static str, &[String]); 6] {
+    pub fn faults(&self) -> [(&'static str, &'static str, &[String]); 7] {
         [
             ("MISSING", "missing", &self.missing),
             ("UNUSED", "never used", &self.unused),
@@ -109,6 +112,7 @@ impl Audit {
             ("DTYPE", "of another dtype", &self.mistyped),
             ("SIBLING", "without scales or biases", &self.siblings),
             ("PACKING", "packed differently", &self.packing),
+            ("TRAINED", "trained, but frozen", &self.trained),
         ]
     }
 

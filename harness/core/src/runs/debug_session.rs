@@ -144,7 +144,6 @@ mod tests {
         fs::write(folder.join(DEBUG_TASK), "{}").unwrap();
         assert!(is_debug_session(&folder));
         for _ in 0..KEPT + 2 {
-            std::thread::sleep(std::time::Duration::from_millis(2));
             let lock = out.lock_debug().unwrap();
             out.new_debug_session(&lock).unwrap();
         }

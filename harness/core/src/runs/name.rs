@@ -1,6 +1,9 @@
 //! The name and the owner of a run.
 
 use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use chrono::DateTime;
 
 use super::process::Process;
 use crate::settings::{self, names::INVOCATION};
@@ -138,9 +141,14 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// A new key: the time and the process id.
+/// A new key: the time and the process id. Two keys of one process always have different times.
 pub(super) fn fresh_key() -> String {
-    format!("{}-{}", chrono::Utc::now().format("%Y%m%dT%H%M%S%3fZ"), std::process::id())
+    static LAST: AtomicI64 = AtomicI64::new(0);
+    let now = chrono::Utc::now().timestamp_millis();
+    let after = |last: i64| now.max(last.saturating_add(1));
+    let last = LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(after(last)));
+    let time = DateTime::from_timestamp_millis(last.map_or(now, after)).unwrap_or_default();
+    format!("{}-{}", time.format("%Y%m%dT%H%M%S%3fZ"), std::process::id())
 }
 
 fn short(text: &str) -> &str {
@@ -158,6 +166,12 @@ pub(super) fn plain(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fresh_keys_differ_also_within_a_millisecond() {
+        let keys: Vec<String> = (0..1000).map(|_| fresh_key()).collect();
+        assert!(keys.is_sorted_by(|one, next| one < next), "{keys:?}");
+    }
 
     #[test]
     fn a_key_is_one_plain_file_name() {

@@ -52,7 +52,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "PARITY_LEVEL",
         example: "PARITY_LEVEL=2",
         default: "the spec's own level",
-        help: "checks the checkpoints up to this level in every spec: more or fewer than the spec's own level; fewer is refused in CI",
+        help: "checks the checkpoints up to this level in every spec; CI refuses a level below a spec's own",
         values: Values::Number {
             most: 255,
             store: |settings, level| settings.level = u8::try_from(level).ok(),
@@ -87,7 +87,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "PARITY_TIMES",
         example: "PARITY_TIMES=10",
         default: "0",
-        help: "runs each port this many more times and shows the median time of each stage, then as often without checks",
+        help: "runs each port this many more times, shows the median time of each stage, and then runs it as often without checks",
         values: Values::Number { most: 1000, store: |settings, times| settings.times = times },
     },
     Setting {

@@ -11,7 +11,8 @@ use super::keywords::Device;
 use super::model::{MemoryGate, Packing, Reference, Spec, Weights};
 use super::policy::Policies;
 use super::problem::{Problem, SourceSpan, SpecError, quoted};
-use super::rules::{level, name_fault, version};
+use super::rules::{level, names, version};
+use super::twins::twins;
 use super::yaml::{self, Keys};
 use crate::tensor::{Dtype, convert_advice};
 use crate::text::suggest::did_you_mean;
@@ -83,6 +84,7 @@ fn check_spec(
         );
         reader.problem(root, message, allowed);
     }
+    let twins = twins(file, &expanded, &inputs, policies, reader);
     Spec {
         id: id.to_owned(),
         path: path.to_owned(),
@@ -105,6 +107,8 @@ fn check_spec(
         inject,
         level,
         checkpoints: expanded.checkpoints,
+        twins,
+        twin: None,
     }
 }
 
@@ -118,21 +122,6 @@ fn port_name(port: &At<String>, reader: &mut Reader<'_>) {
         );
         reader.problem(&port.place, format!("{} cannot be a port's name", quoted(name)), allowed);
     }
-}
-
-fn names(list: &Maybe<Vec<At<String>>>, what: &str, reader: &mut Reader<'_>) -> Vec<String> {
-    let mut seen: std::collections::HashMap<&str, &SourceSpan> = std::collections::HashMap::new();
-    for at in list.value().into_iter().flatten() {
-        if let Some(allowed) = name_fault(&at.value) {
-            reader.problem(&at.place, format!("{} cannot be an {what}'s name", quoted(&at.value)), allowed);
-        }
-        if let Some(first) = seen.insert(&at.value, &at.place) {
-            let message = format!("{what} {} is declared twice", quoted(&at.value));
-            reader.problems.push(Problem::new(&at.place, message, "").related(first, "first declared here"));
-        }
-    }
-    seen.clear();
-    list.value().map_or_else(Vec::new, |list| list.iter().map(|at| at.value.clone()).collect())
 }
 
 /// Reports a path that is not inside `root`.
@@ -222,6 +211,7 @@ fn weights(file: &WeightsFile, place: &SourceSpan, reader: &mut Reader<'_>) -> W
         rename: file.rename.value().map(|rename| rename.0.clone()).unwrap_or_default(),
         allow_missing: list(&file.allow_missing),
         expect: list(&file.expect),
+        frozen: list(&file.frozen),
         dtype: file.dtype.get().and_then(|dtype| weight_dtype(dtype, reader)),
         quantized: file.quantized.value().and_then(|file| packing(file, reader)),
     }

@@ -74,6 +74,7 @@ pub(super) fn check_checkpoint(
             cast: file.cast.value().copied(),
             against: None,
             at_least,
+            counterpart: None,
             gated: file.gate.is_absent(),
             why: rules::shared(&file.why),
         },

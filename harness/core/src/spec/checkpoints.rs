@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::counterpart::Counterpart;
 use super::keywords::Stage;
 use crate::gate::{Gate, Rule};
 use crate::number;
@@ -48,6 +49,9 @@ pub struct Checkpoint {
     /// The least difference from that checkpoint's actual: `rms(actual - expected) / rms(expected)`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_least: Option<f64>,
+    /// For a twin, the tensor of the other run that it is compared with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counterpart: Option<Arc<Counterpart>>,
     /// Whether the verdict counts; with `false` the checkpoint is only measured and shown.
     pub gated: bool,
     /// Why the gate is loose or off.
@@ -60,9 +64,20 @@ impl Checkpoint {
         Rule { gate: self.gate.clone(), nan_equal: self.nan_equal, range: self.range, ..Rule::default() }
     }
 
-    /// Whether a golden is compared: the checkpoint has a value gate and no `against`.
+    /// Whether a golden is compared: the checkpoint has a value gate, and its expected tensor is not the port's own.
     pub fn needs_golden(&self) -> bool {
+        self.has_expected() && self.counterpart.is_none()
+    }
+
+    /// Whether the checkpoint is compared with a golden, or with the tensor of another run: the port can continue with
+    /// that tensor in place of its own.
+    pub fn has_expected(&self) -> bool {
         self.gate.is_some() && self.against.is_none()
+    }
+
+    /// Whether the tap is inside compiled code, where no tensor can be evaluated.
+    pub fn is_unseen(&self) -> bool {
+        self.counterpart.as_ref().is_some_and(|counterpart| counterpart.unseen)
     }
 }
 

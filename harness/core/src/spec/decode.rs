@@ -78,7 +78,7 @@ pub(super) struct At<T> {
 }
 
 /// The value of a key.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) enum Maybe<T> {
     /// The key is absent.
     #[default]

@@ -70,11 +70,11 @@ enum ExprNode {
     Axis(usize),
     Not(Box<Expr>),
     Minus(Box<Expr>),
-    Binary(Op, Box<Expr>, Box<Expr>),
+    Binary(Operator, Box<Expr>, Box<Expr>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Op {
+enum Operator {
     Or,
     And,
     Equal,
@@ -102,26 +102,26 @@ impl Expr {
             ExprNode::Minus(inner) => inner.eval(values)?.checked_neg().ok_or_else(too_large),
             ExprNode::Binary(op, left, right) => {
                 let a = left.eval(values)?;
-                if *op == Op::And && a == 0 || *op == Op::Or && a != 0 {
+                if *op == Operator::And && a == 0 || *op == Operator::Or && a != 0 {
                     return Ok(a);
                 }
                 let b = right.eval(values)?;
-                if matches!(op, Op::Divide | Op::Remainder) && b == 0 {
+                if matches!(op, Operator::Divide | Operator::Remainder) && b == 0 {
                     return Err(fail("division by zero".to_owned()));
                 }
                 let number = match op {
-                    Op::Or | Op::And => Some(b),
-                    Op::Equal => Some(i64::from(a == b)),
-                    Op::Unequal => Some(i64::from(a != b)),
-                    Op::LessEqual => Some(i64::from(a <= b)),
-                    Op::GreaterEqual => Some(i64::from(a >= b)),
-                    Op::Less => Some(i64::from(a < b)),
-                    Op::Greater => Some(i64::from(a > b)),
-                    Op::Add => a.checked_add(b),
-                    Op::Subtract => a.checked_sub(b),
-                    Op::Multiply => a.checked_mul(b),
-                    Op::Divide => a.checked_div(b),
-                    Op::Remainder => a.checked_rem(b),
+                    Operator::Or | Operator::And => Some(b),
+                    Operator::Equal => Some(i64::from(a == b)),
+                    Operator::Unequal => Some(i64::from(a != b)),
+                    Operator::LessEqual => Some(i64::from(a <= b)),
+                    Operator::GreaterEqual => Some(i64::from(a >= b)),
+                    Operator::Less => Some(i64::from(a < b)),
+                    Operator::Greater => Some(i64::from(a > b)),
+                    Operator::Add => a.checked_add(b),
+                    Operator::Subtract => a.checked_sub(b),
+                    Operator::Multiply => a.checked_mul(b),
+                    Operator::Divide => a.checked_div(b),
+                    Operator::Remainder => a.checked_rem(b),
                 };
                 number.ok_or_else(too_large)
             }
@@ -138,11 +138,11 @@ struct Parser<'t> {
 
 impl Parser<'_> {
     fn either(&mut self) -> Result<Expr, ExprError> {
-        self.chain(&[("||", Op::Or)], ExprType::Truth, Self::both)
+        self.chain(&[("||", Operator::Or)], ExprType::Truth, Self::both)
     }
 
     fn both(&mut self) -> Result<Expr, ExprError> {
-        self.chain(&[("&&", Op::And)], ExprType::Truth, Self::negation)
+        self.chain(&[("&&", Operator::And)], ExprType::Truth, Self::negation)
     }
 
     fn negation(&mut self) -> Result<Expr, ExprError> {
@@ -158,13 +158,13 @@ impl Parser<'_> {
     }
 
     fn comparison(&mut self) -> Result<Expr, ExprError> {
-        const OPS: [(&str, Op); 6] = [
-            ("==", Op::Equal),
-            ("!=", Op::Unequal),
-            ("<=", Op::LessEqual),
-            (">=", Op::GreaterEqual),
-            ("<", Op::Less),
-            (">", Op::Greater),
+        const OPS: [(&str, Operator); 6] = [
+            ("==", Operator::Equal),
+            ("!=", Operator::Unequal),
+            ("<=", Operator::LessEqual),
+            (">=", Operator::GreaterEqual),
+            ("<", Operator::Less),
+            (">", Operator::Greater),
         ];
         let left = self.sum()?;
         let Some(op) = self.take_op(&OPS) else { return Ok(left) };
@@ -175,11 +175,11 @@ impl Parser<'_> {
     }
 
     fn sum(&mut self) -> Result<Expr, ExprError> {
-        self.chain(&[("+", Op::Add), ("-", Op::Subtract)], ExprType::Number, Self::product)
+        self.chain(&[("+", Operator::Add), ("-", Operator::Subtract)], ExprType::Number, Self::product)
     }
 
     fn product(&mut self) -> Result<Expr, ExprError> {
-        let ops = [("*", Op::Multiply), ("/", Op::Divide), ("%", Op::Remainder)];
+        let ops = [("*", Operator::Multiply), ("/", Operator::Divide), ("%", Operator::Remainder)];
         self.chain(&ops, ExprType::Number, Self::operand)
     }
 
@@ -231,7 +231,7 @@ impl Parser<'_> {
     /// Operators of one precedence, from left to right.
     fn chain(
         &mut self,
-        ops: &[(&str, Op)],
+        ops: &[(&str, Operator)],
         kind: ExprType,
         next: fn(&mut Self) -> Result<Expr, ExprError>,
     ) -> Result<Expr, ExprError> {
@@ -269,7 +269,7 @@ impl Parser<'_> {
         Err(ExprError { at: expr.at.clone(), message: message.to_owned() })
     }
 
-    fn take_op(&mut self, ops: &[(&str, Op)]) -> Option<Op> {
+    fn take_op(&mut self, ops: &[(&str, Operator)]) -> Option<Operator> {
         self.skip_space();
         ops.iter().find(|(sign, _)| self.take(sign)).map(|&(_, op)| op)
     }
@@ -296,7 +296,7 @@ impl Parser<'_> {
     }
 }
 
-fn binary(op: Op, kind: ExprType, left: Expr, right: Expr) -> Expr {
+fn binary(op: Operator, kind: ExprType, left: Expr, right: Expr) -> Expr {
     let at = left.at.start..right.at.end;
     Expr { at, kind, node: ExprNode::Binary(op, Box::new(left), Box::new(right)) }
 }

@@ -1,9 +1,14 @@
 //! The grammar of spec files. `schema.json` is generated from these types.
 
-use super::decode::{At, mapping};
-use super::keywords::{Device, NanRule, Stage};
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+
+use super::decode::{At, Decode, Reader, entries, mapping};
+use super::keywords::{Device, NanRule, Stage, TwinGate};
 use super::requirement::Requirement;
-use super::values::{Bytes, DimFile, Loop, Params, Range, Rename, Timeout};
+use super::values::{Bytes, DimFile, Loop, Params, PartFile, Range, Rename, Timeout};
+use super::yaml::Node;
 use crate::tensor::Dtype;
 
 mapping! {
@@ -41,6 +46,101 @@ mapping! {
         /// The checkpoints, in execution order.
         #[schemars(length(min = 1))]
         checkpoints: Vec<At<CheckpointFile>>,
+        /// Variants of the run, each compared with the run itself or with another variant.
+        twins: Twins,
+    }
+}
+
+mapping! {
+    /// A variant of the run: what it is compared with, and how near both must be.
+    struct TwinFile ("a twin", required: [of]) {
+        /// The run that it is compared with: `main`, or a twin that is declared before.
+        of: String,
+        /// What the variant does differently, in a sentence.
+        about: String,
+        /// Where the variant runs; as the spec by default.
+        device: Device,
+        /// Inputs that the variant asks for; those of the spec by default.
+        inputs: Vec<At<String>>,
+        /// Only these checkpoints are compared: names or `*` patterns. All of the spec by default.
+        only: Vec<At<String>>,
+        /// These checkpoints are not compared: names or `*` patterns.
+        except: Vec<At<String>>,
+        /// Checkpoints inside compiled code, where no tensor can be evaluated: names or `*` patterns.
+        unseen: Vec<At<String>>,
+        /// `same`: the gate that each checkpoint has itself.
+        gate: TwinGate,
+        /// Relative tolerance, times the other run's value; goes with `atol`.
+        #[schemars(range(min = 0))]
+        rtol: f64,
+        /// Absolute tolerance; goes with `rtol`.
+        #[schemars(range(min = 0))]
+        atol: f64,
+        /// Name of a tolerance in `policies.yaml`.
+        policy: String,
+        /// Multiples of the noise floor of the checkpoint's golden; past 8, `why` is needed.
+        #[schemars(range(min = 0))]
+        noise: f64,
+        /// The least difference between both runs, as relative rms; 0.01 is 1 %.
+        #[schemars(extend("exclusiveMinimum" = 0))]
+        at_least: f64,
+        /// Why the gate is loose.
+        #[schemars(length(min = 1))]
+        why: String,
+        /// The part of the variant's tensors that is compared, e.g. `[1:2, 3:]`.
+        slice: PartFile,
+        /// The part of the other run's tensors that is compared.
+        of_slice: PartFile,
+        /// The axis along which the variant's hits follow one another in the other run's tensors.
+        #[schemars(range(max = 15))]
+        along: u32,
+        /// How often the variant reaches each tap, exactly; as often as the other run by default.
+        #[schemars(range(min = 1, max = 1_000_000))]
+        hits: u32,
+        /// An input that is 0 for the rows of the variant's tensors that are not compared.
+        mask: String,
+        /// Checkpoints that correspond in another way, or have another gate. The first entry that names a checkpoint counts.
+        parts: Vec<At<TwinPartFile>>,
+    }
+}
+
+mapping! {
+    /// Checkpoints of a twin that correspond in another way, or have another gate.
+    struct TwinPartFile ("a part of a twin", required: [checkpoints]) {
+        /// Names or `*` patterns.
+        #[schemars(length(min = 1))]
+        checkpoints: Vec<At<String>>,
+        /// `same`: the gate that each checkpoint has itself.
+        gate: TwinGate,
+        /// Relative tolerance, times the other run's value; goes with `atol`.
+        #[schemars(range(min = 0))]
+        rtol: f64,
+        /// Absolute tolerance; goes with `rtol`.
+        #[schemars(range(min = 0))]
+        atol: f64,
+        /// Name of a tolerance in `policies.yaml`.
+        policy: String,
+        /// Multiples of the noise floor of the checkpoint's golden; past 8, `why` is needed.
+        #[schemars(range(min = 0))]
+        noise: f64,
+        /// The least difference between both runs, as relative rms; 0.01 is 1 %.
+        #[schemars(extend("exclusiveMinimum" = 0))]
+        at_least: f64,
+        /// Why the gate is loose.
+        #[schemars(length(min = 1))]
+        why: String,
+        /// The part of the variant's tensors that is compared, e.g. `[1:2, 3:]`.
+        slice: PartFile,
+        /// The part of the other run's tensors that is compared.
+        of_slice: PartFile,
+        /// The axis along which the variant's hits follow one another in the other run's tensors.
+        #[schemars(range(max = 15))]
+        along: u32,
+        /// How often the variant reaches each tap, exactly; as often as the other run by default.
+        #[schemars(range(min = 1, max = 1_000_000))]
+        hits: u32,
+        /// An input that is 0 for the rows of the variant's tensors that are not compared.
+        mask: String,
     }
 }
 
@@ -83,6 +183,8 @@ mapping! {
         allow_missing: Vec<At<String>>,
         /// Names that must exist after renaming.
         expect: Vec<At<String>>,
+        /// Names or `*` patterns of parameters that a training step must not change, as the port names them.
+        frozen: Vec<At<String>>,
         /// Dtype that every floating-point weight of the files must have.
         #[schemars(extend("enum" = ["float16", "bfloat16", "float32", "float64"]))]
         dtype: Dtype,
@@ -174,3 +276,38 @@ mapping! {
         why: String,
     }
 }
+
+/// The twins of a spec, by name, in their order in the file.
+#[derive(Debug)]
+pub(super) struct Twins(pub(super) Vec<(At<String>, At<TwinFile>)>);
+
+impl Decode for Twins {
+    fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<Self> {
+        let mut twins = Vec::new();
+        for (key, value) in entries(node, "`twins`", reader)? {
+            let name = At { value: key.name.clone(), place: key.place.clone() };
+            let file = TwinFile::decode(value, reader)?;
+            twins.push((name, At { value: file, place: value.place.clone() }));
+        }
+        Some(Self(twins))
+    }
+}
+
+impl JsonSchema for Twins {
+    fn schema_name() -> Cow<'static, str> {
+        "Twins".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "Variants of the run by name.",
+            "type": "object",
+            "minProperties": 1,
+            "propertyNames": { "pattern": TWIN_NAME },
+            "additionalProperties": generator.subschema_for::<TwinFile>(),
+        })
+    }
+}
+
+/// What the name of a twin looks like.
+pub(super) const TWIN_NAME: &str = "^[a-z0-9][a-z0-9_-]{0,63}$";

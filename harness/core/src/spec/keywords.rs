@@ -97,6 +97,10 @@ keyword_enum! {
         Vae = "vae",
         /// Pixels, as uint8: golden, actual and difference are kept as PNG.
         Image = "image",
+        /// The gradient of a parameter.
+        Gradient = "gradient",
+        /// A parameter or the state of an optimiser after a step.
+        Optimizer = "optimizer",
     }
 }
 
@@ -108,15 +112,12 @@ keyword_enum! {
     }
 }
 
-keyword!(Dtype, "dtype");
-
-impl JsonSchema for Dtype {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Dtype".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let names: Vec<&str> = Self::ALL.iter().map(|dtype| dtype.name()).collect();
-        json_schema!({ "description": "An element type.", "enum": names })
+keyword_enum! {
+    /// The values of `gate` in a twin.
+    pub(super) TwinGate ("gate") {
+        /// The gate that each checkpoint has itself.
+        Same = "same",
     }
 }
+
+keyword!(Dtype, "dtype");

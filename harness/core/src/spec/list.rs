@@ -48,6 +48,10 @@ pub fn tree(out: &mut dyn Write, specs: &Specs) -> fmt::Result {
                 for group in spec.checkpoints.chunk_by(|a, b| a.line == b.line) {
                     writeln!(out, "{indent}  {}", line(group))?;
                 }
+                for twin in &spec.twins {
+                    let count = counted(twin.checkpoints.len(), "checkpoint");
+                    writeln!(out, "{indent}  +{}  {count}, compared with {}", twin.name, twin.of)?;
+                }
             }
             Err(error) => {
                 let first = error.problems.first().map(ToString::to_string).unwrap_or_default();
@@ -102,6 +106,11 @@ pub fn names(out: &mut dyn Write, specs: &Specs) -> fmt::Result {
     for spec in &specs.specs {
         for checkpoint in &spec.checkpoints {
             writeln!(out, "{}::{}", spec.id, checkpoint.name)?;
+        }
+        for twin in &spec.twins {
+            for checkpoint in &twin.checkpoints {
+                writeln!(out, "{}+{}::{}", spec.id, twin.name, checkpoint.name)?;
+            }
         }
     }
     for error in &specs.broken {

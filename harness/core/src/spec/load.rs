@@ -85,12 +85,25 @@ impl Specs {
         found
     }
 
-    /// Reads only the spec `id` and the policies.
+    /// Reads only the spec `id` and the policies. `id` may be that of a twin, such as `qwen3/decoder+padded`.
     ///
     /// # Errors
     ///
     /// When the spec does not exist or is wrong, which includes naming a policy that cannot be looked up.
     pub fn load_one(spec_root: &Path, id: &str) -> Result<Spec, Box<SpecError>> {
+        let (id, twin) = id.split_once('+').map_or((id, None), |(id, twin)| (id, Some(twin)));
+        let spec = Self::load_main(spec_root, id)?;
+        let Some(twin) = twin else { return Ok(spec) };
+        let whole = format!("{id}+{twin}");
+        if let Some(found) = spec.twin_specs().find(|spec| spec.id == whole) {
+            return Ok(found);
+        }
+        let near = did_you_mean(twin, spec.twins.iter().map(|twin| twin.name.as_str()));
+        let message = format!("spec `{id}` has no twin {}{near}", quoted(twin));
+        Err(Box::new(SpecError::whole(&whole, spec.path, message, "")))
+    }
+
+    fn load_main(spec_root: &Path, id: &str) -> Result<Spec, Box<SpecError>> {
         if let Err(error) = check_id(id) {
             let message = format!("{} cannot be a spec's name: {error}", quoted(id));
             return Err(Box::new(SpecError::whole(

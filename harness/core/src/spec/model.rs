@@ -1,6 +1,6 @@
 //! A checked spec with its loops expanded.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,6 +13,7 @@ use super::checkpoints::{Checkpoint, Checkpoints, hit_name};
 use super::keywords::Device;
 use super::requirement::Requirement;
 use crate::files::hash::hex;
+use crate::gate::Gate;
 use crate::tensor::Dtype;
 
 /// One spec: the port to run, its inputs, and the checkpoints to compare.
@@ -50,6 +51,43 @@ pub struct Spec {
     pub level: u8,
     /// In execution order, and by name; never empty.
     pub checkpoints: Checkpoints,
+    /// Variants of the run, each compared with the run itself or with a variant before it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub twins: Vec<Twin>,
+    /// Which run this one is compared with; `None` for the main run of a spec.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub twin: Option<TwinOf>,
+}
+
+/// What a twin names when it is compared with the main run of its spec.
+pub const MAIN: &str = "main";
+
+/// A variant of a spec's run, which is compared with another run of the same spec.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Twin {
+    /// The name, which follows the spec's id in the id of the twin: `qwen3/decoder+padded`.
+    pub name: String,
+    /// The run that it is compared with: [`MAIN`], or the name of a twin before it.
+    pub of: String,
+    /// What the variant does differently, in a sentence.
+    pub about: Option<String>,
+    /// The device that the variant runs on.
+    pub device: Device,
+    /// Inputs that the variant asks for.
+    pub inputs: Vec<String>,
+    /// The checkpoints that are compared, each with its counterpart.
+    pub checkpoints: Checkpoints,
+}
+
+/// For the run of a twin: what it is compared with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TwinOf {
+    /// The name of the twin.
+    pub name: String,
+    /// The id of the run that it is compared with, e.g. `qwen3/decoder` or `qwen3/decoder+alone`.
+    pub of: String,
+    /// How many checkpoints of that run are not compared.
+    pub not_compared: usize,
 }
 
 /// Limits on the memory that MLX has in use while the port runs.
@@ -89,6 +127,9 @@ pub struct Weights {
     pub allow_missing: Vec<String>,
     /// Names that must exist after renaming.
     pub expect: Vec<String>,
+    /// Names or `*` patterns of parameters that a training step must not change.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub frozen: Vec<String>,
     /// Dtype that every floating-point weight of the files must have.
     pub dtype: Option<Dtype>,
     /// The packing of every quantised weight.
@@ -168,6 +209,38 @@ impl Spec {
         self.checkpoints.position(name).map(|index| &self.checkpoints[index])
     }
 
+    /// The spec of each twin: the same port in another way, with the tensors of another run in place of goldens.
+    pub fn twin_specs(&self) -> impl Iterator<Item = Self> {
+        self.twins.iter().map(|twin| {
+            let of = self.twins.iter().find(|other| other.name == twin.of);
+            let all = of.map_or(&self.checkpoints, |other| &other.checkpoints);
+            let name = |name: &str| format!("{}+{name}", self.id);
+            Self {
+                id: name(&twin.name),
+                port: format!("{}+{}", self.port, twin.name),
+                about: twin.about.clone(),
+                device: twin.device,
+                requires: match (twin.device, self.device) {
+                    (Device::Gpu, Device::Default | Device::Cpu) => {
+                        self.requires.iter().cloned().chain([Requirement::Gpu]).collect()
+                    }
+                    _ => self.requires.clone(),
+                },
+                inputs: twin.inputs.clone(),
+                memory: None,
+                inject: Vec::new(),
+                checkpoints: twin.checkpoints.clone(),
+                twins: Vec::new(),
+                twin: Some(TwinOf {
+                    name: twin.name.clone(),
+                    of: of.map_or_else(|| self.id.clone(), |other| name(&other.name)),
+                    not_compared: all.len() - twin.checkpoints.len(),
+                }),
+                ..self.clone()
+            }
+        })
+    }
+
     /// The goldens that are compared: each checkpoint with the name of one of its hits in the fixture set.
     pub fn goldens(&self) -> impl Iterator<Item = (&Checkpoint, String)> {
         self.checkpoints.iter().filter(|checkpoint| checkpoint.needs_golden()).flat_map(|checkpoint| {
@@ -178,9 +251,16 @@ impl Spec {
 
     /// Whether a run needs the fixture set, for inputs, weights or goldens.
     pub fn needs_fixtures(&self) -> bool {
+        let needs_floor = |gate: &Option<Gate>| gate.as_ref().is_some_and(Gate::needs_floor);
         !self.inputs.is_empty()
             || self.weights.is_some()
-            || self.checkpoints.iter().any(Checkpoint::needs_golden)
+            || self.checkpoints.iter().any(|one| one.needs_golden() || needs_floor(&one.gate))
+    }
+
+    /// The inputs that only say which rows of a twin are compared.
+    pub fn masks(&self) -> BTreeSet<&str> {
+        let counterparts = self.checkpoints.iter().filter_map(|checkpoint| checkpoint.counterpart.as_ref());
+        counterparts.filter_map(|counterpart| counterpart.mask.as_deref()).collect()
     }
 
     /// A digest of the spec with its loops, policies and defaults filled in. Two specs with the same digest require the

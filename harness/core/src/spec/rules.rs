@@ -1,9 +1,11 @@
 //! Rules for single values that more than one kind of file or key has.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::bounds;
 use super::decode::{At, Maybe, Reader};
+use super::problem::{Problem, SourceSpan, quoted};
 
 /// Reports a version of the grammar other than 1.
 pub(super) fn version(version: &Maybe<u32>, reader: &mut Reader<'_>) {
@@ -58,4 +60,20 @@ pub(super) fn name_fault(name: &str) -> Option<String> {
 /// Text that all checkpoints of a loop share.
 pub(super) fn shared(text: &Maybe<String>) -> Option<Arc<str>> {
     text.value().map(|text| Arc::from(text.trim()))
+}
+
+/// The names in a list. Reports invalid names and names that occur twice.
+pub(super) fn names(list: &Maybe<Vec<At<String>>>, what: &str, reader: &mut Reader<'_>) -> Vec<String> {
+    let mut seen: HashMap<&str, &SourceSpan> = HashMap::new();
+    for at in list.value().into_iter().flatten() {
+        if let Some(allowed) = name_fault(&at.value) {
+            reader.problem(&at.place, format!("{} cannot be an {what}'s name", quoted(&at.value)), allowed);
+        }
+        if let Some(first) = seen.insert(&at.value, &at.place) {
+            let message = format!("{what} {} is declared twice", quoted(&at.value));
+            reader.problems.push(Problem::new(&at.place, message, "").related(first, "first declared here"));
+        }
+    }
+    seen.clear();
+    list.value().map_or_else(Vec::new, |list| list.iter().map(|at| at.value.clone()).collect())
 }

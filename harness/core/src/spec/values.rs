@@ -10,6 +10,7 @@ use super::bounds;
 use super::checkpoints::Dim;
 use super::decode::{At, Decode, Reader, entries};
 use super::problem::quoted;
+use super::tensor_part::TensorPart;
 use super::yaml::{Node, YamlValue};
 use crate::files::size;
 
@@ -298,6 +299,40 @@ impl JsonSchema for Range {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "type": "array", "items": { "type": "number" }, "minItems": 2, "maxItems": 2 })
+    }
+}
+
+/// The part of a tensor, as in `[1:2, 3:]`.
+#[derive(Debug, Clone)]
+pub(super) struct PartFile(pub(super) TensorPart);
+
+impl Decode for PartFile {
+    fn decode(node: &Node, reader: &mut Reader<'_>) -> Option<Self> {
+        let YamlValue::Text(text) = &node.value else {
+            reader.wanted(node, "ranges in quotes, such as `\"[1:2, 3:]\"`");
+            return None;
+        };
+        match TensorPart::parse(text) {
+            Ok(part) => Some(Self(part)),
+            Err(message) => {
+                reader.problem(&node.place, message, "expected one range per axis, such as `[1:2, 3:]`");
+                None
+            }
+        }
+    }
+}
+
+impl JsonSchema for PartFile {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "TensorPart".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "pattern": "^ *\\[[-0-9:, ]+\\] *$" })
     }
 }
 

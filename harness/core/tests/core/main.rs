@@ -7,6 +7,7 @@ mod compare;
 mod diagnose;
 mod golden;
 mod module_graph;
+mod public_names;
 mod replay;
 mod report;
 mod spec;

@@ -2,8 +2,8 @@
 
 use mlx_parity_core::number;
 use mlx_parity_core::results::{
-    Account, Change, Closer, Culprit, Fate, Localisation, Measured, RunResults, SpecResult, TrialOutcome,
-    TrialResult,
+    Account, Closer, Culprit, Fate, Localisation, Measured, RunResults, SpecResult, TrialChange,
+    TrialOutcome, TrialResult,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -86,7 +86,7 @@ fn of_culprit(account: &Account, culprit: &Culprit) -> Value {
     let local = account.on_golden_inputs();
     let record = local.trial(&culprit.name).and_then(|trial| trial.record.as_ref());
     json!({
-        "known": true, "checkpoint": culprit.name, "class": culprit.class, "after": culprit.after,
+        "known": true, "checkpoint": culprit.name, "class": culprit.class, "after": culprit.after, "made_from": culprit.made_from,
         "place": record.and_then(|record| record.location.as_ref()),
         "causes": culprit.causes, "facts": culprit.facts, "closer": closer,
         "also_wrong_on_golden_inputs": names(&also),
@@ -126,7 +126,7 @@ pub(super) fn detail(account: &Account, trial: &TrialResult) -> Value {
 }
 
 /// One trial that both runs have.
-pub(super) fn change(change: &Change) -> Value {
+pub(super) fn change(change: &TrialChange) -> Value {
     let kind = match change {
         change if change.is_newly_red() => "now_red",
         change if change.is_fixed() => "fixed",

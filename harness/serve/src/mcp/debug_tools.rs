@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::Tooling;
 use super::reply::Reply;
-use super::tools::Wait;
+use super::wait::Wait;
 use crate::StartRequest;
 use crate::failure::{Failure, FailureKind};
 

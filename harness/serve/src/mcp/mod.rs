@@ -11,6 +11,7 @@ mod resources;
 mod run_tools;
 mod runs;
 mod tools;
+mod wait;
 
 use std::io;
 use std::sync::Arc;

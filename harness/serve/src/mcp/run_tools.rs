@@ -6,7 +6,7 @@ use std::sync::Arc;
 use mlx_parity_cli::Project;
 use mlx_parity_cli::inspect::{self, ReadRun};
 use mlx_parity_core::report::{Detail, against_text, localisation_text, run_text, summary_line, trial_text};
-use mlx_parity_core::results::{Account, Against, Change, Fate, RunResults};
+use mlx_parity_core::results::{Account, Against, Fate, RunResults, TrialChange};
 use mlx_parity_core::spec::Specs;
 use mlx_parity_core::spec::list::counted;
 use mlx_parity_core::text::suggest::did_you_mean;
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::reply::Reply;
 use super::runs::Started;
-use super::tools::Wait;
+use super::wait::Wait;
 use super::{Tooling, account, resources};
 use crate::failure::{Failure, FailureKind};
 
@@ -355,13 +355,13 @@ pub(super) fn compare_runs(tooling: &Tooling, given: CompareRuns) -> Result<Repl
     let against = Against { name: &before.name, before: &before.results, now: &now.results };
     let text = against_text(&against, false);
     let changes = against.changes();
-    let changed: Vec<&Change> = changes.iter().filter(|change| change.differs()).collect();
+    let changed: Vec<&TrialChange> = changes.iter().filter(|change| change.differs()).collect();
     let (gone, new) = against.only_in_one();
-    let count = |wanted: fn(&Change) -> bool| changes.iter().filter(|change| wanted(change)).count();
+    let count = |wanted: fn(&TrialChange) -> bool| changes.iter().filter(|change| wanted(change)).count();
     let data = json!({
         "before": before.name, "now": now.name,
         "summary_before": account::summary(&before.results), "summary_now": account::summary(&now.results),
-        "now_red": count(Change::is_newly_red), "fixed": count(Change::is_fixed),
+        "now_red": count(TrialChange::is_newly_red), "fixed": count(TrialChange::is_fixed),
         "same": changes.len() - changed.len(),
         "changes": changed.iter().take(CHANGES).map(|one| account::change(one)).collect::<Vec<_>>(),
         "left_out": changed.len().saturating_sub(CHANGES),

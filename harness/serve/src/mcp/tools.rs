@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::reply::{Reply, result};
+use super::wait::Wait;
 use super::{Tooling, causes, debug_tools, run_tools};
 use crate::failure::{Failure, FailureKind};
 
@@ -15,15 +16,6 @@ use crate::failure::{Failure, FailureKind};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Nothing {}
-
-/// How long to wait.
-#[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Wait {
-    /// Seconds to wait for an end or a stop, from 0 to 600
-    #[serde(default)]
-    pub(super) wait_seconds: Option<f64>,
-}
 
 type Call = fn(&Tooling, JsonObject) -> Result<Reply, Failure>;
 
@@ -193,17 +185,6 @@ fn schema<T: JsonSchema>() -> JsonObject {
             schema
         }
         _ => JsonObject::new(),
-    }
-}
-
-impl Wait {
-    /// The time to wait, or `default`.
-    pub(super) fn or(self, default: u64) -> Result<std::time::Duration, Failure> {
-        let Some(seconds) = self.wait_seconds else { return Ok(std::time::Duration::from_secs(default)) };
-        if (0.0..=600.0).contains(&seconds) {
-            return Ok(std::time::Duration::from_secs_f64(seconds));
-        }
-        Err(Failure::new(FailureKind::Malformed, format!("wait_seconds is {seconds}, expected 0 to 600")))
     }
 }
 

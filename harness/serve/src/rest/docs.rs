@@ -4,7 +4,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 
 use super::openapi::document;
-use super::perform::response;
+use super::response::response;
 
 /// The paths that a person opens in a browser, with the token in the query.
 pub(super) const TOKEN_IN_QUERY: [&str; 2] = ["/docs", "/openapi.json"];

@@ -9,7 +9,7 @@ use axum::response::Response;
 use subtle::ConstantTimeEq;
 
 use super::docs::TOKEN_IN_QUERY;
-use super::perform::error_response;
+use super::response::error_response;
 
 /// The number of random bytes in a token.
 const TOKEN_BYTES: usize = 32;

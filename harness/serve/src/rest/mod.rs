@@ -11,6 +11,8 @@ mod history;
 mod openapi;
 mod perform;
 mod request;
+mod response;
+mod schemas;
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -29,7 +31,8 @@ use tokio::net::TcpListener;
 
 use self::endpoints::{ENDPOINTS, Endpoint, Method};
 use self::guard::Guard;
-use self::perform::{failure_response, respond};
+use self::perform::respond;
+use self::response::failure_response;
 use crate::end_signal::end_signal;
 use crate::failure::{Failure, FailureKind};
 use crate::{Debugger, StartRequest};

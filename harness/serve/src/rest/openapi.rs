@@ -3,13 +3,18 @@
 use serde_json::{Map, Value, json};
 
 use super::endpoints::{Action, ENDPOINTS, Endpoint, Field, Method};
+use super::schemas::{answer_of, reference, schemas};
 
 /// The document, made from the list of end points.
 pub(super) fn document() -> Value {
+    let schemas = schemas();
     let mut paths = Map::new();
-    for endpoint in ENDPOINTS {
+    for (order, endpoint) in ENDPOINTS.iter().enumerate() {
         let methods = paths.entry(endpoint.open_path()).or_insert_with(|| json!({}));
-        methods[endpoint.method.name().to_lowercase()] = operation(endpoint);
+        let mut operation = operation(endpoint, &schemas);
+        // Objects are sorted by name. The page lists the end points in the order of a session.
+        operation["x-order"] = order.into();
+        methods[endpoint.method.name().to_lowercase()] = operation;
     }
     json!({
         "openapi": "3.1.0",
@@ -25,12 +30,12 @@ pub(super) fn document() -> Value {
             "securitySchemes": {"token": {
                 "type": "http", "scheme": "bearer", "description": "The token that the server prints when it starts",
             }},
-            "schemas": {"Answer": answer(), "Error": error()},
+            "schemas": schemas,
         },
     })
 }
 
-fn operation(endpoint: &Endpoint) -> Value {
+fn operation(endpoint: &Endpoint, schemas: &Map<String, Value>) -> Value {
     let parameter = |field: &Field| {
         json!({
             "name": field.name, "in": "query", "required": field.required, "description": field.about,
@@ -48,7 +53,7 @@ fn operation(endpoint: &Endpoint) -> Value {
         "operationId": endpoint.open_path().trim_matches('/').replace(['/', '.', '{', '}'], "_"),
         "summary": endpoint.about,
         "parameters": parameters,
-        "responses": responses(endpoint),
+        "responses": responses(endpoint, schemas),
     });
     if endpoint.method == Method::Post {
         operation["requestBody"] = body(endpoint);
@@ -57,67 +62,43 @@ fn operation(endpoint: &Endpoint) -> Value {
 }
 
 fn body(endpoint: &Endpoint) -> Value {
-    let properties: Map<String, Value> = endpoint
-        .body
-        .iter()
-        .map(|field| (field.name.to_owned(), json!({"type": field.kind, "description": field.about})))
-        .collect();
-    let required: Vec<&str> =
-        endpoint.body.iter().filter(|field| field.required).map(|field| field.name).collect();
-    let schema = json!({
-        "type": "object", "properties": properties, "required": required,
-        "additionalProperties": endpoint.action == Action::AnyCommand,
-    });
-    json!({"required": !required.is_empty(), "content": {"application/json": {"schema": schema}}})
+    let schema = match endpoint.action {
+        Action::AnyCommand => json!({"$ref": "#/components/schemas/AnyCommand"}),
+        _ => {
+            let property = |field: &Field| {
+                (field.name.to_owned(), json!({"type": field.kind, "description": field.about}))
+            };
+            let required = endpoint.body.iter().filter(|field| field.required).map(|field| field.name);
+            json!({
+                "type": "object", "properties": endpoint.body.iter().map(property).collect::<Map<_, _>>(),
+                "required": required.collect::<Vec<_>>(), "additionalProperties": false,
+            })
+        }
+    };
+    let required = endpoint.action == Action::AnyCommand || endpoint.body.iter().any(|field| field.required);
+    json!({"required": required, "content": {"application/json": {"schema": schema}}})
 }
 
-fn responses(endpoint: &Endpoint) -> Value {
-    let content = |schema: &str| json!({"application/json": {"schema": {"$ref": format!("#/components/schemas/{schema}")}}});
+fn responses(endpoint: &Endpoint, schemas: &Map<String, Value>) -> Value {
+    let content = |schema: Value| json!({"application/json": {"schema": schema}});
+    let error = || content(json!({"$ref": "#/components/schemas/Error"}));
     match endpoint.action {
         Action::OpenApi => return json!({"200": {"description": "The document"}}),
         Action::Docs => return json!({"200": {"description": "The page", "content": {"text/html": {}}}}),
         _ => {}
     }
     let mut all = json!({
-        "200": {"description": "The answer", "content": content("Answer")},
-        "400": {"description": "The request cannot be read", "content": content("Error")},
-        "401": {"description": "The token is missing or wrong", "content": content("Error")},
-        "403": {"description": "`Host` or `Origin` is foreign", "content": content("Error")},
-        "404": {"description": "There is no such spec", "content": content("Error")},
-        "409": {"description": "There is no session, or its state does not allow this now", "content": content("Error")},
-        "413": {"description": "The body is too large", "content": content("Error")},
-        "422": {"description": "The command cannot be performed", "content": content("Error")},
+        "200": {"description": "The answer", "content": content(answer_of(endpoint, schemas))},
+        "400": {"description": "The request cannot be read", "content": error()},
+        "401": {"description": "The token is missing or wrong", "content": error()},
+        "403": {"description": "`Host` or `Origin` is foreign", "content": error()},
+        "404": {"description": "There is no such spec", "content": error()},
+        "409": {"description": "There is no session, or its state does not allow this now", "content": error()},
+        "413": {"description": "The body is too large", "content": error()},
+        "422": {"description": "The command cannot be performed", "content": error()},
     });
     if endpoint.query.iter().any(|field| field.name == "wait") {
-        all["202"] = json!({"description": "The port still runs, or the session still starts", "content": content("Answer")});
+        all["202"] = json!({"description": "The port still runs, or the session still starts", "content": content(reference("running"))});
     }
     all
-}
-
-fn answer() -> Value {
-    json!({
-        "type": "object",
-        "description": "The answer to a command. `kind` says which further fields it has; they are those of the answers that \
-            `cargo parity debug --json` prints.",
-        "required": ["ok", "kind"],
-        "properties": {
-            "ok": {"const": true},
-            "kind": {"enum": [
-                "stopped", "running", "ended", "breakpoints", "location", "variables", "tensor", "values", "changed",
-                "saved", "diagnosis", "status", "noted", "checkpoints",
-            ]},
-        },
-    })
-}
-
-fn error() -> Value {
-    json!({
-        "type": "object",
-        "required": ["ok", "error"],
-        "properties": {
-            "ok": {"const": false},
-            "error": {"type": "string", "description": "What was found and what is allowed"},
-            "next": {"type": ["string", "null"], "description": "What to do next"},
-        },
-    })
 }

@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::RequestExt;
-use axum::body::Body;
 use axum::extract::{Path, Request};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::StatusCode;
 use axum::response::Response;
 use mlx_parity_cli::debug::{Answer, Command};
 use serde_json::{Map, Value, json};
@@ -16,11 +15,9 @@ use super::endpoints::{Action, Endpoint, Method};
 use super::history::history;
 use super::openapi::document;
 use super::request::{self, Fields};
+use super::response::{error_response, failure_response, json_response};
 use crate::Debugger;
 use crate::failure::{Failure, FailureKind};
-
-/// The most bytes of an answer.
-const MOST_ANSWER: usize = 4 << 20;
 
 /// What a request gave, before anything is performed.
 struct Given {
@@ -159,46 +156,4 @@ fn parsed(value: Value) -> Result<Command, Failure> {
             Failure::new(FailureKind::Malformed, format!("the fields are not those of a command: {error}"));
         failure.with_next("`GET /openapi.json` shows the fields")
     })
-}
-
-/// The response of a failure.
-pub(super) fn failure_response(failure: &Failure) -> Response {
-    let status = match failure.kind {
-        FailureKind::Malformed => StatusCode::BAD_REQUEST,
-        FailureKind::NotFound => StatusCode::NOT_FOUND,
-        FailureKind::Conflict => StatusCode::CONFLICT,
-        FailureKind::Refused => StatusCode::UNPROCESSABLE_ENTITY,
-        FailureKind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
-    };
-    json_response(status, &failure.to_json())
-}
-
-/// The response of an error with its own status.
-pub(super) fn error_response(status: StatusCode, error: &str, next: Option<&str>) -> Response {
-    json_response(status, &json!({"ok": false, "error": error, "next": next}))
-}
-
-fn json_response(status: StatusCode, value: &Value) -> Response {
-    let text = value.to_string();
-    if text.len() > MOST_ANSWER {
-        let found = text.len();
-        let error = format!("the answer has {found} bytes, more than {MOST_ANSWER}");
-        return error_response(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            &error,
-            Some("ask for a part: a pattern, or a slice"),
-        );
-    }
-    response(status, "application/json", text)
-}
-
-/// A response that no browser keeps or takes for another type.
-pub(super) fn response(status: StatusCode, kind: &'static str, text: String) -> Response {
-    let mut response = Response::new(Body::from(text));
-    *response.status_mut() = status;
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    response
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::described::Described;
 use crate::project::Project;
 
 /// A server, which ends with this value.
@@ -15,6 +16,7 @@ pub(crate) struct Server {
     /// Such as `127.0.0.1:41231`.
     pub(crate) address: String,
     pub(crate) token: String,
+    described: Option<Described>,
 }
 
 /// The status and the JSON of a response.
@@ -39,17 +41,40 @@ impl Server {
         let address = field("debug server: http://");
         let token = field("token: ");
         assert_eq!(field("end points: "), format!("http://{address}/docs?token={token}"));
-        Self { child, address, token }
+        let mut server = Self { child, address, token, described: None };
+        let (status, document) = server.get("/openapi.json");
+        assert_eq!(status, 200, "{document}");
+        server.described = Some(Described::new(document));
+        server
     }
 
+    /// The OpenAPI document of the server.
+    pub(crate) fn described(&self) -> &Described {
+        self.described.as_ref().unwrap()
+    }
+
+    /// Reads a response, which must be as the OpenAPI document says.
+    #[track_caller]
+    fn read(&self, method: &str, path: &str, mut response: ureq::http::Response<ureq::Body>) -> Response {
+        let text = response.body_mut().read_to_string().unwrap();
+        let json = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+        let status = response.status().as_u16();
+        if let Some(described) = &self.described {
+            described.check(method, path, status, &json);
+        }
+        (status, json)
+    }
+
+    #[track_caller]
     pub(crate) fn get(&self, path: &str) -> Response {
         let response = agent().get(self.url(path)).header("Authorization", self.bearer()).call();
-        read(response.unwrap())
+        self.read("GET", path, response.unwrap())
     }
 
+    #[track_caller]
     pub(crate) fn post(&self, path: &str, body: Value) -> Response {
         let request = agent().post(self.url(path)).header("Authorization", self.bearer());
-        read(request.send_json(body).unwrap())
+        self.read("POST", path, request.send_json(body).unwrap())
     }
 
     /// Expects a response with this status.
@@ -105,10 +130,4 @@ impl Drop for Server {
 
 fn agent() -> ureq::Agent {
     ureq::Agent::config_builder().http_status_as_error(false).proxy(None).build().into()
-}
-
-fn read(mut response: ureq::http::Response<ureq::Body>) -> Response {
-    let text = response.body_mut().read_to_string().unwrap();
-    let json = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
-    (response.status().as_u16(), json)
 }

@@ -4,9 +4,13 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on reports where")]
 
 mod client;
+mod described;
+mod fronts;
 mod hostile;
 mod mcp;
+#[path = "../../../../tests/e2e/processes.rs"]
+mod processes;
 mod project;
 mod rest;
-mod same_answers;
 mod start;
+mod workflows;

@@ -8,12 +8,15 @@ use rmcp::transport::TokioChildProcess;
 use rmcp::{RoleClient, ServiceExt};
 use serde_json::{Value, json};
 
+use crate::processes::{is_alive, signal, until};
 use crate::project::{ID, Project};
 
 /// A server that an MCP client started.
 pub(crate) struct Client {
     runtime: tokio::runtime::Runtime,
     service: RunningService<RoleClient, ()>,
+    /// The process of the server.
+    process: u32,
 }
 
 /// The text and the JSON of a tool's answer.
@@ -29,11 +32,12 @@ impl Client {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
         let mut command: tokio::process::Command = project.xtask(&["mcp"]).into();
         command.stderr(Stdio::null());
-        let service = runtime.block_on(async {
+        let (service, process) = runtime.block_on(async {
             let (transport, _) = TokioChildProcess::builder(command).stderr(Stdio::null()).spawn().unwrap();
-            ().serve(transport).await.unwrap()
+            let process = transport.id().unwrap();
+            (().serve(transport).await.unwrap(), process)
         });
-        Self { runtime, service }
+        Self { runtime, service, process }
     }
 
     pub(crate) fn call(&self, tool: &str, arguments: Value) -> Told {
@@ -169,4 +173,27 @@ fn the_tools_are_those_of_the_guide() {
     for name in &names {
         assert!(guide.contains(&format!("`{name}`")), "docs/src/servers.md does not name `{name}`");
     }
+}
+
+#[test]
+fn a_run_ends_with_a_server_that_is_killed() {
+    let project = Project::with_port("waits");
+    let client = Client::start(&project);
+    client.tells("run_spec", json!({"spec": ID, "wait_seconds": 0}));
+    let worker = || std::fs::read_to_string(project.path("count")).unwrap_or_default().trim().to_owned();
+    until(|| !worker().is_empty());
+    let (worker, suite) = (worker(), parent(&worker()));
+    assert!(is_alive(&worker) && is_alive(&suite));
+    signal("-KILL", &client.process.to_string());
+    until(|| !is_alive(&worker) && !is_alive(&suite));
+    // The next server works.
+    std::fs::write(project.path("go"), "").unwrap();
+    let ran = Client::start(&project).tells("run_spec", json!({"spec": ID, "wait_seconds": 120}));
+    assert_eq!(ran["green"], true, "{ran}");
+}
+
+/// The process that started this one.
+fn parent(process: &str) -> String {
+    let output = std::process::Command::new("ps").args(["-o", "ppid=", "-p", process]).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }

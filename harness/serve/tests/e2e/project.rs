@@ -45,12 +45,34 @@ impl Project {
         project
     }
 
+    /// A project whose port has three blocks with scopes, and checkpoints in them.
+    pub(crate) fn scoped() -> Self {
+        let project = Self::with_port("scoped");
+        let text = fs::read_to_string(project.path(SPEC)).unwrap();
+        let spec = text.trim_end().to_owned()
+            + "\n  - {name: \"blocks.{i}.attn.q\", for: {i: 0..3}, dtype: float32, shape: [2], range: [0, 9]}\
+               \n  - {name: \"blocks.{i}.out\", for: {i: 0..3}, dtype: float32, shape: [2], range: [0, 9]}\
+               \n  - {name: end, dtype: float32, shape: [2], range: [0, 9]}\n";
+        fs::write(project.path(SPEC), spec).unwrap();
+        project
+    }
+
     /// Lets the spec name another port.
     pub(crate) fn set_port(&self, from: &str, to: &str) {
         let text = fs::read_to_string(self.path(SPEC)).unwrap();
         let (from, to) = (format!("port: {from}\n"), format!("port: {to}\n"));
         assert!(text.contains(&from), "{text}");
         fs::write(self.path(SPEC), text.replacen(&from, &to, 1)).unwrap();
+    }
+
+    /// The events of the only debug session.
+    pub(crate) fn trace(&self) -> Vec<serde_json::Value> {
+        let entries = fs::read_dir(self.path("target/parity/debug")).unwrap();
+        let traces = entries.map(|entry| entry.unwrap().path().join("trace.jsonl"));
+        let traces: Vec<PathBuf> = traces.filter(|path| path.is_file()).collect();
+        assert_eq!(traces.len(), 1, "{traces:?}");
+        let text = fs::read_to_string(&traces[0]).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
     pub(crate) fn path(&self, file: &str) -> PathBuf {

@@ -1,8 +1,10 @@
 //! Debug sessions over REST, with a real HTTP client.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::client::Server;
+#[cfg(target_os = "linux")]
+use crate::processes::resident;
 use crate::project::{ID, Project};
 
 #[test]
@@ -70,6 +72,8 @@ fn every_end_point_answers() {
     let part = server.gets("/debug/checkpoints?from=1&limit=1", 200);
     assert_eq!(part["checkpoints"].as_array().unwrap().len(), 1);
     assert_eq!(part["left_out"].as_u64().unwrap() as usize, reached.len() - 2);
+    server.gets("/debug/location", 200);
+    server.posts("/debug/evaluate", json!({"expression": "actual.shape"}), 200);
     let cause = server.posts("/debug/command", json!({"line": "diagnose"}), 200);
     assert_eq!(cause["kind"], "diagnosis", "{cause}");
     let set = server.posts(
@@ -87,6 +91,60 @@ fn every_end_point_answers() {
     let again = server.posts("/debug/restart?wait=60", json!({}), 200);
     assert_eq!(again["why"]["reason"], "start", "{again}");
     server.posts("/debug/terminate", json!({}), 200);
+    server.posts("/debug/start?wait=60", json!({"spec": ID}), 200);
+    // A pause needs a port that runs, and a step out needs a scope: other tests have both.
+    let silent = server.described().silent();
+    let expected = ["POST /debug/pause", "POST /debug/step/out", "GET /docs", "GET /openapi.json"];
+    assert_eq!(silent, expected, "no answer was checked");
+}
+
+#[test]
+fn an_answer_with_another_field_or_without_one_is_not_as_described() {
+    let project = Project::with_port("right");
+    let server = Server::start(&project, &[ID]);
+    server.gets("/debug/status?wait=120", 200);
+    let stop = server.posts("/debug/step/over?wait=60", json!({}), 200);
+    let schema = json!({"$ref": "#/components/schemas/StoppedAnswer"});
+    let problems = |answer: &Value| server.described().problems(&schema, answer);
+    assert!(problems(&stop).is_empty());
+    for (place, name) in
+        [("", "why"), ("", "ok"), ("/tap", "actual"), ("/tap/actual_stats", "mean"), ("/goes_on", "tensor")]
+    {
+        let mut less = stop.clone();
+        less.pointer_mut(place).unwrap().as_object_mut().unwrap().remove(name).unwrap();
+        assert_eq!(problems(&less).len(), 1, "without {place}/{name}");
+        let mut more = stop.clone();
+        more.pointer_mut(place).unwrap()["other"] = 1.into();
+        assert_eq!(problems(&more).len(), 1, "{place} has another field");
+    }
+    let mut wrong = stop;
+    wrong["tap"]["actual_stats"]["max"] = "huge".into();
+    assert!(!problems(&wrong).is_empty());
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+#[ignore = "slow: a thousand stops"]
+fn a_thousand_stops_leak_nothing() {
+    let project = Project::with_port("loops");
+    let server = Server::start(&project, &[ID]);
+    server.gets("/debug/status?wait=120", 200);
+    let steps = |count: usize| {
+        for _ in 0..count {
+            server.posts("/debug/step/into?wait=60", json!({}), 200);
+            server.posts("/debug/evaluate", json!({"expression": "abs(actual).max()"}), 200);
+        }
+    };
+    steps(150);
+    let worker = server.gets("/debug/status", 200)["worker"].as_u64().unwrap();
+    let resident = || [worker, u64::from(server.id())].map(resident);
+    let before = resident();
+    steps(1000);
+    let after = resident();
+    println!("resident kB: worker and server {before:?}, after 1,000 stops {after:?}");
+    for (before, after) in before.iter().zip(after) {
+        assert!(after < before + (16 << 10), "{before} kB grew to {after} kB");
+    }
 }
 
 #[test]
@@ -123,6 +181,8 @@ fn a_running_port_is_paused_and_the_session_ends_with_the_server() {
     assert!(busy["error"].as_str().unwrap().contains("the port is running"), "{busy}");
     assert_eq!(server.gets("/debug/status", 200)["state"], "running");
     server.posts("/debug/pause", json!({}), 202);
+    let quick = server.gets("/debug/checkpoints", 200);
+    assert_eq!(quick["state"], "running", "{quick}");
     std::fs::write(project.path("go"), "").unwrap();
     assert_eq!(server.gets("/debug/status?wait=60", 200)["state"], "paused");
     let location = server.gets("/debug/location", 200);

@@ -2,6 +2,7 @@
 
 mod channel;
 mod condition;
+mod here;
 mod perform;
 mod source_lines;
 mod stepper;

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use mlx_parity_tap::open_scopes;
 
-use super::stepper::{Here, Mode, Stepper};
+use super::here::Here;
+use super::stepper::{Mode, Stepper};
 use mlx_parity_core::calculate::{self, Calculator, Tensors};
 use mlx_parity_core::compare::examine;
 use mlx_parity_core::debug::{

@@ -12,23 +12,23 @@ use mlx_rs::{Array, error::Exception};
 use super::super::array::{from_host, info_of, mlx_message};
 use super::super::clock::Clock;
 use super::super::end_process::end_process;
-use super::super::observer::{Hit, Log, Observer};
+use super::super::gradient::with_gradient;
+use super::super::observer::{Hit, Observer};
 use super::super::panic_message::panic_text;
-use super::super::peek::evaluate;
 use super::super::port::PortResult;
+use super::super::run_log::Log;
 use super::channel::Channel;
-use super::condition::{met, used};
+use super::condition::met;
+use super::here::{Here, place};
 use super::source_lines::SourceLines;
-use super::tensors::{Known, SeenTap, StopTensors};
+use super::tensors::{SeenTap, SessionTensors, StopTensors};
 use mlx_parity_core::calculate::{Calculator, Limits};
-use mlx_parity_core::compare::examine;
 use mlx_parity_core::debug::{
-    Breakpoints, DebugAnswer, EndKind, FromWorker, GoesOn, PAUSED, Stop, StopReason, TapPattern,
-    TappedTensor, ToWorker, Variable, VariableKind,
+    Breakpoints, DebugAnswer, EndKind, FromWorker, GoesOn, PAUSED, Stop, StopReason, TapPattern, ToWorker,
+    Variable, VariableKind,
 };
-use mlx_parity_core::gate::Rule;
 use mlx_parity_core::golden::FixtureSet;
-use mlx_parity_core::record::{self, Status};
+use mlx_parity_core::record::Status;
 use mlx_parity_core::run_folder::{End, Folder, Job, Line};
 use mlx_parity_core::spec::{Spec, hit_name};
 use mlx_parity_core::tensor::{Dtype, Tensor, cast};
@@ -49,19 +49,6 @@ pub(super) enum Mode {
     Until(TapPattern),
 }
 
-/// The tap at which the port stands.
-pub(super) struct Here {
-    pub(super) hit: Hit,
-    pub(super) info: record::TensorInfo,
-    pub(super) actual: Option<Tensor>,
-    pub(super) golden: Option<Tensor>,
-    /// Why there is no actual.
-    pub(super) problem: Option<String>,
-    /// What the port goes on with.
-    pub(super) array: Array,
-    pub(super) goes_on: GoesOn,
-}
-
 /// A stepped port.
 pub(super) struct Stepper {
     pub(super) observer: Observer,
@@ -69,7 +56,7 @@ pub(super) struct Stepper {
     /// The level of the run; deeper checkpoints are compared, but `next` passes them.
     level: u8,
     pub(super) folder: Folder,
-    pub(super) known: Rc<Known>,
+    pub(super) known: Rc<SessionTensors>,
     sources: SourceLines,
     pub(super) channel: Channel,
     pub(super) breakpoints: Breakpoints,
@@ -128,7 +115,7 @@ pub(in super::super) fn step(
         spec: Rc::clone(spec),
         level,
         folder: job.folder.clone(),
-        known: Rc::new(Known::new(Rc::clone(spec), fixtures.cloned(), job.folder.clone())),
+        known: Rc::new(SessionTensors::new(Rc::clone(spec), fixtures.cloned(), job.folder.clone())),
         sources: SourceLines::new(job.spec_root.clone(), fixtures.cloned()),
         channel,
         breakpoints,
@@ -190,7 +177,7 @@ impl Stepper {
         let change = self.changes.remove(&name);
         let mut note = None;
         if let Some(change) = change {
-            self.look_at(&mut here);
+            here.read(&self.known);
             if let Err(problem) = self.change(&mut here, change) {
                 note = Some(problem);
             }
@@ -198,7 +185,7 @@ impl Stepper {
         self.see(&here, &name);
         let (why, remark) = self.reason(&mut here, note.is_some());
         if let Some(why) = why {
-            self.look_at(&mut here);
+            here.read(&self.known);
             self.keep_unchecked(&here, &name);
             here = self.stand(why, Some(here), note.or(remark)).ok_or_else(|| Exception::custom("no tap"))?;
         }
@@ -237,20 +224,6 @@ impl Stepper {
             () => None,
         };
         (why, met.note)
-    }
-
-    /// Reads golden and actual of the tap, which a tap that only passes by does not need.
-    fn look_at(&self, here: &mut Here) {
-        let name = hit_name(&here.hit.name, here.hit.hit);
-        if here.actual.is_none() && here.problem.is_none() {
-            match evaluate(&here.array, &here.info) {
-                Ok(tensor) => here.actual = Some(tensor),
-                Err(problem) => here.problem = Some(problem),
-            }
-        }
-        if here.golden.is_none() {
-            here.golden = self.known.golden(&name).ok();
-        }
     }
 
     /// Adds the tap to the names of the session.
@@ -299,6 +272,7 @@ impl Stepper {
             return Err(format!("the value has shape {found:?}, expected {wanted:?}, the shape of the tap"));
         }
         let array = from_host(&tensor.view()).map_err(|error| error.to_string())?;
+        let array = with_gradient(array, &here.array).map_err(|error| mlx_message(error.what()))?;
         (here.array, here.goes_on) = (array, with);
         Ok(())
     }
@@ -378,7 +352,7 @@ impl Stepper {
         Stop {
             stop: self.stops,
             why: why.clone(),
-            tap: here.map(tapped),
+            tap: here.map(Here::tapped),
             scopes: if here.is_some() { open_scopes() } else { Vec::new() },
             taps: self.taps,
             source: place.as_ref().and_then(|place| self.sources.of_port(place)),
@@ -390,32 +364,4 @@ impl Stepper {
             note: note.or_else(|| here.and_then(|here| here.problem.clone())),
         }
     }
-}
-
-fn tapped(here: &Here) -> TappedTensor {
-    let record = here.hit.record.as_deref();
-    let metrics = record.and_then(|record| record.metrics.as_ref());
-    let difference = metrics.and_then(|metrics| metrics.difference.as_ref());
-    let examined = || {
-        let actual = here.actual.as_ref()?;
-        Some(examine(&actual.view(), &Rule::default()).metrics?.actual)
-    };
-    TappedTensor {
-        name: here.hit.name.clone(),
-        hit: here.hit.hit,
-        checked: record.is_some(),
-        status: record.map(|record| record.verdict.status),
-        class: record.and_then(|record| record.verdict.class),
-        detail: record.map(|record| record.verdict.detail.clone()).unwrap_or_default(),
-        used: difference.and_then(|difference| difference.used).map(|_| used(record)),
-        max_abs: difference.map(|difference| difference.max_abs),
-        expected: record.and_then(|record| record.expected.clone()),
-        actual: here.info.clone(),
-        expected_stats: metrics.and_then(|metrics| metrics.expected.clone()),
-        actual_stats: metrics.map(|metrics| metrics.actual.clone()).or_else(examined),
-    }
-}
-
-fn place(place: &'static Location<'static>) -> record::Location {
-    record::Location { file: place.file().to_owned(), line: place.line() }
 }

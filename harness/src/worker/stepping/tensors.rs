@@ -31,7 +31,7 @@ pub(super) struct SeenTap {
 }
 
 /// Everything in a session that has a name, except for the tensors of the current tap.
-pub(super) struct Known {
+pub(super) struct SessionTensors {
     spec: Rc<Spec>,
     fixtures: Option<Rc<FixtureSet>>,
     folder: Folder,
@@ -42,7 +42,7 @@ pub(super) struct Known {
     places: RefCell<HashMap<String, usize>>,
 }
 
-impl Known {
+impl SessionTensors {
     pub(super) fn new(spec: Rc<Spec>, fixtures: Option<Rc<FixtureSet>>, folder: Folder) -> Self {
         let index = match (&spec.weights, &fixtures) {
             (Some(declared), Some(set)) => WeightIndex::of(declared, set).ok(),
@@ -223,7 +223,7 @@ impl Known {
 
 /// The tensors at a stop: those of the current tap, and all others.
 pub(super) struct StopTensors {
-    pub(super) known: Rc<Known>,
+    pub(super) known: Rc<SessionTensors>,
     pub(super) actual: Option<Tensor>,
     pub(super) golden: Option<Tensor>,
 }

@@ -63,7 +63,7 @@ If the run is not green, the eps is still 1e-5.",
 };
 
 /// The mistake is back, and the checkpoint stays.
-const MISTAKEN: Changes = Changes { eps: false, gated: true, gate: false };
+pub(super) const MISTAKEN: Changes = Changes { eps: false, gated: true, gate: false };
 
 fn check_inject(workshop: &Workshop, _: &str) -> Result<Checked, TutorialError> {
     if let Some((line, found)) = eps(&workshop.port()?)

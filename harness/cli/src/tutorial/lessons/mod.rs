@@ -3,6 +3,7 @@
 mod checkpoint;
 mod inject;
 mod red;
+mod step;
 mod trust;
 
 use super::error::TutorialError;
@@ -83,6 +84,7 @@ pub(super) const LESSONS: &[Lesson] = &[
     checkpoint::EVERYTHING,
     checkpoint::CHECKPOINT,
     inject::INJECT,
+    step::STEP,
     inject::RECORD,
     trust::ACCEPT,
     trust::MUTATE,

@@ -117,6 +117,7 @@ fn every_command_in_a_sample_exists_with_its_options() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn every_python_sample_of_the_guide_is_valid() {
     let python = std::env::var_os("PARITY_PYTHON").unwrap_or_else(|| "python3".into());
     let folder = tempfile::tempdir().unwrap();

@@ -51,6 +51,7 @@ fn goldens_that_change_with_port_code_in_one_commit_are_errors() {
 
 /// No single commit shows that a port becomes its own oracle.
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn goldens_that_follow_the_port_in_a_later_commit_are_errors() {
     for golden_first in [false, true] {
         let repository = Repository::new();
@@ -91,6 +92,7 @@ fn goldens_that_follow_the_port_in_a_later_commit_are_errors() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn a_port_may_follow_its_reference() {
     let repository = Repository::new();
     move_golden(&repository);
@@ -133,6 +135,7 @@ fn goldens_that_change_without_their_reference_are_a_warning() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn floors_that_grew_are_loosened_tolerances() {
     let repository = Repository::new();
     let grow = |by: f64| {

@@ -81,6 +81,7 @@ fn a_change_that_loosens_nothing_is_right() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn a_gate_loosened_alone_is_a_warning() {
     let repository = Repository::new();
     loosen(&repository);
@@ -97,6 +98,7 @@ fn a_gate_loosened_alone_is_a_warning() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn an_approved_picture_is_shown_to_whoever_reviews_the_branch() {
     let repository = Repository::new();
     repository.edit(
@@ -156,6 +158,7 @@ fn what_main_has_tightened_since_is_not_loosened_here() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn other_checks_and_policies_count_too() {
     let repository = Repository::new();
     repository.write("src/new.rs", b"// not even added\n");

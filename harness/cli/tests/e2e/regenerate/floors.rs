@@ -5,6 +5,7 @@ use std::fs;
 use crate::shell_project::{Project, SCRIPT, SET};
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn a_reference_that_is_run_must_give_the_set_within_its_floors() {
     let project = Project::new();
     project.prints(1, &["--yes"], 0, &[]);
@@ -40,6 +41,7 @@ fn a_reference_that_is_run_must_give_the_set_within_its_floors() {
 
 /// Whoever can write goldens can write checksums and floors too, so a run of the reference trusts neither.
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn a_set_cannot_vouch_for_itself_by_its_floors() {
     let project = Project::new();
     let set = format!("fixtures/{SET}");
@@ -107,6 +109,7 @@ fn a_floor_that_changes_is_shown_before_anything_is_replaced() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn recipes_belong_to_the_set_and_their_constants_judge_nothing() {
     let project = Project::new();
     let set = format!("fixtures/{SET}");

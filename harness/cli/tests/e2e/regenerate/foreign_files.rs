@@ -50,6 +50,7 @@ fn links_and_foreign_files_are_not_written_over() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn what_somebody_put_into_a_set_is_never_deleted() {
     let project = Project::new();
     project.prints(1, &["--yes"], 0, &[]);

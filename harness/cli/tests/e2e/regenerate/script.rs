@@ -8,6 +8,7 @@ use crate::command::{BINARY, bounded};
 use crate::shell_project::{Project, SCRIPT};
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn a_script_sees_a_few_variables_and_those_that_its_spec_names() {
     let project = Project::new();
     project.script(&format!("env > seen\n{SCRIPT}"));
@@ -61,6 +62,7 @@ fn a_script_sees_a_few_variables_and_those_that_its_spec_names() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn a_script_that_does_not_end_is_ended_with_all_that_it_started() {
     let project = Project::new();
     project.prints(1, &["--yes"], 0, &[", 30m at most"]);
@@ -108,6 +110,7 @@ fn what_a_script_writes_is_not_held_in_memory() {
 
 /// The script ends with the killed command, and nothing disturbs the next command.
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn a_script_ends_with_a_command_that_is_killed() {
     let project = Project::new();
     project.prints(1, &["--yes"], 0, &[]);

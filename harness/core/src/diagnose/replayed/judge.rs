@@ -8,7 +8,7 @@ use crate::diagnose::diagnosis::Cause;
 use crate::diagnose::residual::SmallResidual;
 use crate::diagnose::sampled_pair::SampledPair;
 use crate::diagnose::stage_recipe::StageRecipe;
-use crate::diagnose::{Explanation, Search};
+use crate::diagnose::{CauseKind, Explanation, Search};
 use crate::recipe::{Form, Op};
 use crate::replay::{Array, Change, Work, evaluate};
 
@@ -18,6 +18,11 @@ const TIE: f64 = 1.5;
 const PER_NODE: u64 = 30;
 /// The most other changes whose kinds are kept beside that of the best one.
 const OTHERS: usize = 2;
+
+/// The text of a cause whose change has this text.
+fn in_words(change: &str) -> String {
+    format!("the reference's with {change}")
+}
 
 /// Compares what a changed recipe gives with the actual.
 pub(super) struct Judge<'j, 'a> {
@@ -63,7 +68,7 @@ impl<'j, 'a> Judge<'j, 'a> {
             true => Box::new(rules::candidates(stage)),
             false => Box::new(rules::candidates_from_both_ends(stage)),
         };
-        for candidate in candidates {
+        for candidate in candidates.filter(|one| self.is_asked(stage, one.kind, one.node, Some(&one.text))) {
             if self.work.steps_left() == 0 {
                 break;
             }
@@ -72,7 +77,8 @@ impl<'j, 'a> Judge<'j, 'a> {
             }
         }
         if found.is_empty() {
-            for slot in solve::slots(stage) {
+            let is_asked = |slot: &solve::Slot| self.is_asked(stage, CauseKind::Constant, slot.node, None);
+            for slot in solve::slots(stage).into_iter().filter(is_asked) {
                 let fit = solve::fit(&slot, |changes| self.distance(stage, changes));
                 let Some(candidate) = fit else { continue };
                 if let Some(residual) = self.residual(stage, &candidate.changes, 1) {
@@ -81,6 +87,16 @@ impl<'j, 'a> Judge<'j, 'a> {
             }
         }
         self.select(stage, found)
+    }
+
+    /// Whether the search is for any change, or for one like this: of the same kind, and either at the same line of the reference
+    /// or with the same text.
+    fn is_asked(&self, stage: &Stage, kind: CauseKind, node: usize, text: Option<&str>) -> bool {
+        let Some(known) = self.search.only else { return true };
+        let has_text = |cause: &Cause| text.is_some_and(|text| cause.text == in_words(text));
+        let place = stage.recipe.place(node);
+        let is_there = |cause: &Cause| cause.place.is_some() && cause.place == place;
+        known.iter().any(|cause| cause.kind == kind && (is_there(cause) || has_text(cause)))
     }
 
     /// The best of the changes that explain the error. Its text also names a change that explains the error equally well and
@@ -111,10 +127,12 @@ impl<'j, 'a> Judge<'j, 'a> {
             other.cost <= best.candidate.cost && !is_same_operation && elsewhere.is_some()
         };
         let plain = self.plain_words(stage, &best.candidate, TIE * least);
-        let other = others.iter().find(leads_elsewhere).filter(|_| plain.is_none());
+        // Everything that takes the mask away does the same.
+        let is_plain = plain.is_some() || best.candidate.kind == CauseKind::MaskChange;
+        let other = others.iter().find(leads_elsewhere).filter(|_| !is_plain);
         let same_as = other.map(|other| other.text.clone()).into_iter().collect();
         let Candidate { kind, cost, text, .. } = best.candidate;
-        let text = format!("the reference's with {}", plain.unwrap_or(text));
+        let text = in_words(&plain.unwrap_or(text));
         let explanation = Explanation::new(kind, cost, best.residual, text);
         let cause = explanation.into_cause(self.search.pair.sampled());
         let also = others.iter().map(|other| other.kind).filter(|other| *other != kind).collect();

@@ -22,11 +22,13 @@ use crate::golden::Role;
 use crate::recipe::{Leaf, Op};
 use crate::replay::{Leaves, Replay, SetLeaves, Work};
 use judge::Judge;
-use part::{Part, Plan, narrowed};
+use part::{Part, PartPlan, narrowed};
 use stage::Stage;
 
 /// The most steps of one search, as [`Work`] counts them.
 const STEPS: u64 = 1_200_000_000;
+/// The most steps of a search for known causes only.
+const KNOWN_STEPS: u64 = STEPS / 8;
 /// The most steps of one replay. A stage that takes more is replayed in part, so that many changes can be tried.
 const TRIAL: u64 = STEPS / 20;
 /// The memory of one search is at least this many bytes.
@@ -61,7 +63,7 @@ pub(super) fn explain(search: &Search) -> Replayed {
     let Some(source) = &search.checkpoint.recipe else { return without(RecipeUse::None) };
     let Some(target) = source.target(search.checkpoint.name) else { return without(RecipeUse::None) };
     let leaves = SetLeaves { set: source.fixtures, recipe: source.recipe };
-    let work = Work::new(STEPS, LEAST_BYTES);
+    let work = Work::new(if search.only.is_some() { KNOWN_STEPS } else { STEPS }, LEAST_BYTES);
     let Ok(replay) = Replay::new(source.recipe, target, source.cut(), &leaves, &work) else {
         return without(RecipeUse::Unknown);
     };
@@ -106,7 +108,7 @@ fn explain_part(search: &Search, source: &StageRecipe, target: usize, work: &Wor
     let leaves = SetLeaves { set: source.fixtures, recipe: source.recipe };
     let planning = work.with_steps(STEPS);
     let replay = Replay::new(source.recipe, target, source.cut(), &leaves, &planning).ok()?;
-    for plan in Plan::all(source, &replay, target) {
+    for plan in PartPlan::all(source, &replay, target) {
         let Some(axis) =
             plan.port_axis().filter(|axis| whole.actual.shape().get(*axis) == Some(&plan.length))
         else {
@@ -127,7 +129,7 @@ fn explain_part(search: &Search, source: &StageRecipe, target: usize, work: &Wor
             let actual = narrowed(&whole.actual, axis, &range)?;
             let checkpoint = whole.with(expected.view(), actual.view());
             let part_source = source.with(&part.recipe);
-            let part_search = Search::new(&checkpoint);
+            let part_search = Search::new(&checkpoint, search.only);
             let mut found = search_in(&part_search, &part_source, target, replay, &part, work, Some(&part));
             if found.recipe == RecipeUse::Replayed {
                 found.recipe = RecipeUse::Part;

@@ -16,7 +16,7 @@ const COST: u8 = 3;
 
 /// A number of the recipe that may be different in the port.
 pub(super) struct Slot<'s> {
-    node: usize,
+    pub(super) node: usize,
     old: f64,
     what: &'static str,
     /// Where the number is.

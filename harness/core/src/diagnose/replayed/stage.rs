@@ -143,7 +143,15 @@ impl<'s> Stage<'s> {
             Op::Leaf(Leaf::Input { name } | Leaf::Weight { name }) => format!("`{name}`"),
             Op::Leaf(Leaf::Constant { .. }) => "a constant tensor".to_owned(),
             op => match self.node(node).place {
-                Some(place) => format!("`{}` of line {}", op.name(), place.line),
+                Some(place) => {
+                    // A line of another file than the rest of the stage needs its file.
+                    let file = self.recipe.sources.get(place.file).filter(|_| {
+                        self.node(self.target).place.is_none_or(|target| target.file != place.file)
+                    });
+                    let file = file.and_then(|file| file.rsplit('/').next());
+                    let file = file.map(|file| format!(" of {file}")).unwrap_or_default();
+                    format!("`{}` of line {}{file}", op.name(), place.line)
+                }
                 None => format!("the result of `{}`", op.name()),
             },
         }

@@ -11,7 +11,7 @@ use crate::record::Record;
 use crate::report::by_eye::{approved_words, by_eye_text};
 use crate::report::localisation::{cause_text, fact_text};
 use crate::report::rerun::rerun;
-use crate::report::words::{headline, multiple};
+use crate::report::words::multiple;
 use crate::results::{Account, Localisation, TrialOutcome, TrialResult};
 
 /// How many red trials of a page have details.
@@ -23,7 +23,7 @@ const MOST_PICTURES: usize = 3 << 19;
 const MOST_PICTURE: u64 = 256 << 10;
 
 /// What the details of a page may still cost.
-pub(super) struct Budget {
+pub(super) struct DetailBudget {
     details: usize,
     bytes: usize,
     pictures: usize,
@@ -31,7 +31,7 @@ pub(super) struct Budget {
     pub(super) left_out: usize,
 }
 
-impl Default for Budget {
+impl Default for DetailBudget {
     fn default() -> Self {
         Self { details: MOST_DETAILS, bytes: MOST_BYTES, pictures: MOST_PICTURES, left_out: 0 }
     }
@@ -39,7 +39,7 @@ impl Default for Budget {
 
 /// The details of one red trial.
 #[derive(Serialize)]
-pub(super) struct Detail<'a> {
+pub(super) struct RowDetail<'a> {
     /// The failure in a few words.
     headline: &'static str,
     /// Further lines, such as the end of the worker's output.
@@ -97,10 +97,10 @@ pub(super) fn detail<'a>(
     account: &'a Account,
     trial: &'a TrialResult,
     target: &str,
-    budget: &mut Budget,
-) -> Option<Box<Detail<'a>>> {
+    budget: &mut DetailBudget,
+) -> Option<Box<RowDetail<'a>>> {
     let (headline, more) = match &trial.outcome {
-        TrialOutcome::Failed { class, more, .. } => (headline(*class), more.as_deref()),
+        TrialOutcome::Failed { class, more, .. } => (class.headline(), more.as_deref()),
         TrialOutcome::Pending(_) => ("pending", None),
         TrialOutcome::Approved(_) => ("approved by eye", None),
         _ => return None,
@@ -128,7 +128,7 @@ pub(super) fn detail<'a>(
     let (kept, problem) = kept(account, record, on_golden, budget);
     let metrics = record.and_then(|record| record.metrics.as_ref());
     let difference = metrics.and_then(|metrics| metrics.difference.as_ref());
-    Some(Box::new(Detail {
+    Some(Box::new(RowDetail {
         headline,
         more,
         causes: causes
@@ -164,7 +164,7 @@ fn kept(
     account: &Account,
     record: Option<&Record>,
     on_golden: Option<&Record>,
-    budget: &mut Budget,
+    budget: &mut DetailBudget,
 ) -> (Details, Option<String>) {
     let mut problem = None;
     let mut read = |account: &Account, record: Option<&Record>| {
@@ -194,7 +194,7 @@ fn kept(
     }
 }
 
-fn pictures(account: &Account, record: &Record, budget: &mut Budget) -> Option<Pictures> {
+fn pictures(account: &Account, record: &Record, budget: &mut DetailBudget) -> Option<Pictures> {
     let image = record.image.as_ref()?;
     let read = |kind| account.data.folder().read_picture(&record.checkpoint, record.hit, kind, MOST_PICTURE);
     let (golden, actual, diff) = (read("golden")?, read("actual")?, read("diff")?);

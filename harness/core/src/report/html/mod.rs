@@ -6,6 +6,7 @@
 
 mod data;
 mod detail;
+mod spec_data;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;

@@ -5,6 +5,7 @@ use mlx_parity_core::diagnose::{
     Budget, Cause, Diagnosis, FailingCheckpoint, KnownTensor, KnownTensors, diagnose,
 };
 use mlx_parity_core::gate::{Floor, Gate, Rule};
+use mlx_parity_core::golden::StepFacts;
 use mlx_parity_core::spec::Stage;
 use mlx_parity_core::tensor::{Dtype, Tensor};
 
@@ -52,6 +53,7 @@ pub(crate) struct Surroundings {
     after: Vec<KnownTensor>,
     weights: Vec<KnownTensor>,
     tensors: Vec<(String, Tensor)>,
+    steps: Vec<(String, StepFacts)>,
 }
 
 impl Surroundings {
@@ -72,6 +74,10 @@ impl KnownTensors for Surroundings {
 
     fn weights(&self) -> &[KnownTensor] {
         &self.weights
+    }
+
+    fn steps(&self) -> Vec<(&str, &StepFacts)> {
+        self.steps.iter().map(|(name, facts)| (name.as_str(), facts)).collect()
     }
 
     fn tensor(&self, other: &KnownTensor) -> Option<Tensor> {
@@ -130,6 +136,12 @@ impl Case {
     pub(crate) fn weight_shaped(mut self, name: &str, shape: &[usize], values: &[f64]) -> Self {
         let other = self.surroundings.other(name, self.dtype, shape, values);
         self.surroundings.weights.push(other);
+        self
+    }
+
+    /// Says which step of an optimiser made a golden.
+    pub(crate) fn step(mut self, name: &str, facts: StepFacts) -> Self {
+        self.surroundings.steps.push((name.to_owned(), facts));
         self
     }
 

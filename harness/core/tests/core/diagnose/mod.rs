@@ -10,6 +10,7 @@ mod recipes;
 mod recipes_attention;
 mod rotary;
 mod stages;
+mod training;
 mod unexplained;
 mod values;
 mod wrong_causes;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use mlx_parity_core::diagnose::{
-    Budget, CauseKind, Diagnosis, FailingCheckpoint, NoKnownTensors, StageRecipe, diagnose,
+    Budget, Cause, CauseKind, Diagnosis, FailingCheckpoint, NoKnownTensors, StageRecipe, diagnose, recognise,
 };
 use mlx_parity_core::gate::{Floor, Gate, Rule};
 use mlx_parity_core::golden::FixtureSet;
@@ -133,12 +133,21 @@ impl Failing {
 
     /// What is found out about it.
     pub(crate) fn diagnosis(&self) -> Diagnosis {
+        self.with(diagnose)
+    }
+
+    /// What is found out about it if only these causes are tried.
+    pub(crate) fn recognised(&self, known: &[Cause]) -> Diagnosis {
+        self.with(|checkpoint| recognise(checkpoint, known))
+    }
+
+    fn with(&self, find: impl Fn(&FailingCheckpoint) -> Diagnosis) -> Diagnosis {
         let rule = Rule {
             gate: Some(Gate::Noise { k: 8.0 }),
             floor: Some(Floor { max: 1e-6, rms: 1e-7 }),
             ..Rule::default()
         };
-        diagnose(&FailingCheckpoint {
+        find(&FailingCheckpoint {
             name: "out",
             stage: None,
             expected: self.golden.view(),

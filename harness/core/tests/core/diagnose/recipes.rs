@@ -19,6 +19,21 @@ fn another_eps() {
     assert_eq!((found.recipe, found.causes[0].place.as_deref()), (RecipeUse::Replayed, Some("model.py:7")));
 }
 
+/// Layers that share a norm make its mistake in each layer.
+#[test]
+fn a_known_cause_is_recognised_and_another_one_is_not() {
+    for eps in ["1e-2", "0.0037"] {
+        let known = norm().with("1e-6", eps).causes;
+        let again = norm().failing("1e-6", eps).recognised(&known);
+        assert_eq!(again.causes, known, "eps {eps}");
+        let from = again.made_from.unwrap();
+        assert_eq!((from.goldens, from.inputs), (Vec::<String>::new(), vec!["x".to_owned()]));
+    }
+    let known = norm().with("1e-6", "1e-2").causes;
+    let other = norm().failing("\"rms_norm\",[0,1]", "\"rms_norm\",[0]").recognised(&known);
+    assert!(other.causes.is_empty(), "{:?}", other.causes);
+}
+
 #[test]
 fn an_eps_that_nobody_uses_is_solved_for() {
     let found = norm().with("1e-6", "0.0037");

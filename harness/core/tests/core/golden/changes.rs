@@ -40,6 +40,7 @@ fn vouch_for(kept: &Path, file: &Path) {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn what_was_verified_is_not_hashed_again_until_it_changes() {
     let fixture = Fixture::new();
     let kept = fixture.root.path().join("memory.json");

@@ -174,3 +174,30 @@ vision/
     assert_eq!(value["specs"][0]["timeout_seconds"], 90);
     assert_eq!(value["broken"], json!([]));
 }
+
+#[test]
+fn a_twin_is_a_spec_that_is_compared_with_another_run() {
+    let root = tempfile::tempdir().unwrap();
+    std::fs::create_dir(root.path().join("m")).unwrap();
+    let text = "version: 1\nport: p\ncheckpoints: [{name: x, shape: [2]}, {name: y, shape: [2]}]\n\
+        twins:\n  alone: {of: main, rtol: 0, atol: 0}\n  \
+        padded: {of: alone, only: [y], gate: same, slice: '[1:]', device: gpu, about: with pads}\n";
+    std::fs::write(root.path().join("m/x.yaml"), text).unwrap();
+    let main = Specs::load_one(root.path(), "m/x").unwrap();
+    let ids: Vec<String> = main.twin_specs().map(|twin| twin.id).collect();
+    assert_eq!(ids, ["m/x+alone", "m/x+padded"]);
+    let padded = Specs::load_one(root.path(), "m/x+padded").unwrap();
+    let twin = padded.twin.clone().unwrap();
+    assert_eq!((twin.of.as_str(), twin.not_compared), ("m/x+alone", 1));
+    assert_eq!((padded.port.as_str(), padded.about.as_deref()), ("p+padded", Some("with pads")));
+    // Where MLX has no GPU, the twin is ignored with the reason.
+    assert_eq!((padded.device, padded.requires), (Device::Gpu, vec![Requirement::Gpu]));
+    let y = padded.checkpoints.first().unwrap();
+    assert_eq!(
+        (y.name.as_str(), y.shape.clone(), y.needs_golden(), y.has_expected()),
+        ("y", None, false, true)
+    );
+    assert_eq!(y.counterpart.as_ref().unwrap().slice.as_ref().unwrap().to_string(), "[1:]");
+    let error = Specs::load_one(root.path(), "m/x+paded").unwrap_err();
+    assert_eq!(error.problems[0].message, "spec `m/x` has no twin `paded`, did you mean `padded`?");
+}

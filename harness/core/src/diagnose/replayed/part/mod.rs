@@ -18,7 +18,7 @@ use crate::tensor::{Tensor, TensorView};
 use axes::{Needed, needed};
 
 /// A stage that can be replayed in parts along one axis of its golden.
-pub(super) struct Plan<'a> {
+pub(super) struct PartPlan<'a> {
     source: &'a StageRecipe<'a>,
     /// The axis of the golden, as the reference lays it out.
     pub(super) axis: usize,
@@ -42,7 +42,7 @@ pub(super) struct Part<'a> {
     cut_leaves: BTreeMap<String, Option<usize>>,
 }
 
-impl<'a> Plan<'a> {
+impl<'a> PartPlan<'a> {
     /// Plans for every axis along which the stage can be cut, the longest first.
     pub(super) fn all(source: &'a StageRecipe<'a>, replay: &Replay, target: usize) -> Vec<Self> {
         let Some(shapes) = shapes_of(source, replay) else { return Vec::new() };

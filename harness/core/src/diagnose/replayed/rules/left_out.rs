@@ -23,11 +23,15 @@ pub(super) fn candidates(stage: &Stage, node: usize) -> Vec<Candidate> {
         if !is_form && stage.shape(operand) != stage.shape(node) {
             continue;
         }
-        let text = text(stage, node, at);
         let hides = |(other_at, other): (usize, usize)| other_at != at && mask_kind(stage, other).is_some();
         let is_mask =
             matches!(stage.op(node), Op::Binary(Binary::Add) | Op::Where) && stage.operands(node).any(hides);
-        let kind = if is_mask { CauseKind::MaskChange } else { CauseKind::LeftOut };
+        let (kind, text) = match is_mask {
+            true => {
+                (CauseKind::MaskChange, "the mask left out, so that every token sees all others".to_owned())
+            }
+            false => (CauseKind::LeftOut, text(stage, node, at)),
+        };
         found.push(Candidate::new(kind, 1, Change::value(node, NewOperand::Old(operand)), text));
     }
     found

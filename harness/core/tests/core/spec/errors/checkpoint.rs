@@ -23,7 +23,7 @@ fn keys_of_a_checkpoint() {
         "- {name: x, shape: [], stage: nrom}",
         &["5:31: unknown stage `nrom`, did you mean `norm`? \
         expected one of `embedding`, `norm`, `rope`, `attention`, `mlp`, `linear`, `conv`, `modulation`, `residual`, \
-        `scheduler`, `transformer`, `text_encoder`, `vae`, `image`"],
+        `scheduler`, `transformer`, `text_encoder`, `vae`, `image`, `gradient`, `optimizer`"],
     );
     check_checkpoints(
         "- {name: x, shape: [-1]}",

@@ -2,6 +2,7 @@
 
 mod checkpoint;
 mod gate;
+mod twin;
 
 use std::path::Path;
 
@@ -74,7 +75,7 @@ fn keys_of_a_spec() {
         "abuot: x",
         &["5:1: unknown key `abuot` in a spec, did you mean `about`? expected one of `version`, \
                `port`, `about`, `reference`, `fixtures`, `inputs`, `weights`, `device`, `timeout`, `memory`, `requires`, \
-               `inject`, `level`, `checkpoints`"],
+               `inject`, `level`, `checkpoints`, `twins`"],
     );
     check_key(
         "about: 3",
@@ -169,7 +170,8 @@ fn inputs_weights_and_the_rest_of_a_spec() {
     check_key(
         "weights: {file: a, renames: {}}",
         &["5:20: unknown key `renames` in `weights`, did you mean \
-               `rename`? expected one of `file`, `shards`, `rename`, `allow_missing`, `expect`, `dtype`, `quantized`"],
+               `rename`? expected one of `file`, `shards`, `rename`, `allow_missing`, `expect`, `frozen`, `dtype`, \
+               `quantized`"],
     );
     check_key(
         "weights: {file: a, dtype: int32}",
@@ -227,7 +229,7 @@ fn every_problem_of_a_file_is_reported_in_order() {
             "1:10: found version 3: expected 1",
             "2:1: unknown key `prot` in a spec, did you mean `port`? expected one of `version`, `port`, `about`, \
              `reference`, `fixtures`, `inputs`, `weights`, `device`, `timeout`, `memory`, `requires`, `inject`, `level`, \
-             `checkpoints`",
+             `checkpoints`, `twins`",
             "4:10: checkpoint name `spec` is reserved: every spec has trials called `spec`, `fixture`, `weights`, `stats`, `memory`",
             "5:20: unknown dtype `floot32`, did you mean `float32`? expected one of `bool`, `uint8`, `uint16`, \
              `uint32`, `uint64`, `int8`, `int16`, `int32`, `int64`, `float16`, `bfloat16`, `float32`, `float64`, \

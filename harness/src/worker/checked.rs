@@ -1,0 +1,71 @@
+//! What the check of one hit of a tap found.
+
+use mlx_rs::Array;
+
+use super::array::ArrayError;
+use super::picture::Picture;
+use mlx_parity_core::compare::{self, Comparison};
+use mlx_parity_core::details::ErrorDetails;
+use mlx_parity_core::diagnose::Diagnosis;
+use mlx_parity_core::gate::{Class, Floor, Rule};
+use mlx_parity_core::record;
+use mlx_parity_core::tensor::{Tensor, TensorView};
+
+/// The result of checking one hit of a tap.
+pub(super) struct Checked {
+    pub(super) outcome: Comparison,
+    /// Dtype and shape of the expected tensor; `None` if there was none to compare with.
+    pub(super) expected: Option<record::TensorInfo>,
+    pub(super) floor: Option<Floor>,
+    /// The golden that the port continues with; `None` if it is not injected.
+    pub(super) injected: Option<Result<Array, ArrayError>>,
+    /// The golden's sequence number in the reference's run.
+    pub(super) sequence: Option<u64>,
+    /// Golden and actual as images, at a checkpoint with the stage `image`.
+    pub(super) picture: Option<Picture>,
+    /// Causes of a failure; empty if the failure was not diagnosed.
+    pub(super) diagnosis: Diagnosis,
+    /// Where the error of a failure is; `None` without a failure, and for all but the first failures.
+    pub(super) error: Option<ErrorDetails>,
+    /// The place in the reference's source that made the golden.
+    pub(super) place: Option<String>,
+}
+
+impl Checked {
+    /// Returns the comparison of a hit with its expected tensor.
+    pub(super) fn of(expected: &TensorView<'_>, actual: &Tensor, rule: &Rule) -> Self {
+        let outcome = compare::compare(expected, &actual.view(), rule);
+        Self {
+            outcome,
+            expected: Some(expected.into()),
+            floor: rule.floor,
+            injected: None,
+            sequence: None,
+            picture: None,
+            diagnosis: Diagnosis::default(),
+            error: None,
+            place: None,
+        }
+    }
+
+    /// Returns the check of a hit that was compared with nothing.
+    pub(super) fn failed(class: Class, detail: String) -> Self {
+        Comparison::failed(class, detail).into()
+    }
+}
+
+impl From<Comparison> for Checked {
+    fn from(outcome: Comparison) -> Self {
+        Self {
+            outcome,
+            expected: None,
+            floor: None,
+            injected: None,
+            sequence: None,
+            picture: None,
+            diagnosis: Diagnosis::default(),
+            error: None,
+            place: None,
+        }
+    }
+}

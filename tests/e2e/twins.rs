@@ -1,0 +1,106 @@
+//! Twins: a port against itself, run in another way. The variants are in `bad_ports/twins.rs`.
+
+use std::collections::BTreeSet;
+
+use rstest::rstest;
+
+use crate::project::{Project, Ran, SPEC};
+
+/// A project whose spec declares these twins, as YAML below `twins:`.
+fn with_twins(twins: &[&str]) -> Project {
+    let project = Project::with_port("right");
+    let path = project.path(SPEC);
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(path, format!("{}\ntwins:\n  {}\n", text.trim_end(), twins.join("\n  "))).unwrap();
+    project
+}
+
+/// The failed trials of the twin `name`.
+fn failed<'r>(ran: &'r Ran, name: &str) -> BTreeSet<&'r str> {
+    let prefix = format!("test gated_mlp/block+{name}::");
+    let lines = ran.text.lines().filter_map(|line| line.strip_prefix(&prefix)?.strip_suffix("FAILED"));
+    lines.filter_map(|name| name.trim_end().strip_suffix("...")).map(str::trim_end).collect()
+}
+
+const RIGHT: &[&str] = &[
+    "again: {of: main, rtol: 0, atol: 0}",
+    "padded: {of: main, gate: same, slice: '[:, :6]'}",
+    "batched: {of: main, gate: same, slice: '[:1]'}",
+    "batched_last: {of: batched, gate: same, slice: '[1:]', of_slice: '[:1]'}",
+    "chunked: {of: main, gate: same, along: 1, hits: 2}",
+    "chunked_unevenly: {of: main, gate: same, along: 1, hits: 2}",
+    "compiled: {of: main, gate: same, unseen: [gated]}",
+    "quantized: {of: main, only: [out], rtol: 0, atol: 0.02, at_least: 1e-4, why: measured below 0.02}",
+];
+
+#[test]
+fn twins_that_agree_are_green_and_count_their_own_trials() {
+    let ran = with_twins(RIGHT).run(&[]);
+    ran.is_green();
+    ran.prints(&[
+        "test gated_mlp/block+padded::norm",
+        "test gated_mlp/block+compiled::out",
+        "test gated_mlp/block+chunked::weights",
+        "1 not gated",
+    ]);
+    assert!(!ran.text.contains("+padded::stats"), "{}", ran.text);
+}
+
+/// The twin, its failed checkpoints, and words of their failures.
+#[rstest]
+#[case::nondeterministic("wobbles: {of: main, rtol: 0, atol: 0}", &["gated", "norm", "out"], &["+wobbles::norm: value differs"])]
+#[case::padding_side("padded_left: {of: main, gate: same, slice: '[:, :6]'}", &["gated", "norm", "out"], &["+padded_left::norm: value differs", "compared with `gated_mlp/block`"])]
+#[case::slice("padded: {of: main, gate: same}", &["gated", "norm", "out"], &["+padded::norm: shape differs", "[1, 6, 32], this one [1, 8, 32]"])]
+#[case::offset("chunk_again: {of: main, gate: same, along: 1, hits: 2}", &["gated", "norm", "out"], &["+chunk_again::norm: value differs"])]
+#[case::short("chunk_short: {of: main, gate: same, along: 1, hits: 2}", &["gated", "norm", "out"], &["`gated_mlp/block` has 1 more rows than all 2 hits together"])]
+#[case::hits("chunked: {of: main, gate: same, along: 1, hits: 3}", &["gated", "norm", "out"], &["reached 2 times, but the spec declares 3"])]
+#[case::mask("again: {of: main, gate: same, only: [norm, gated], mask: x}", &["gated"], &["`mask` has shape [1, 6, 32], expected the first lengths of [1, 6, 48]"])]
+#[case::captured("captured: {of: main, gate: same, unseen: [gated]}", &["out"], &["+captured::out: value differs"])]
+#[case::not_declared("compiled: {of: main, gate: same}", &["fixture", "gated", "out", "weights"], &["is inside a function that is compiled", "declare the tap as `unseen`"])]
+#[case::not_compiled("again: {of: main, gate: same, unseen: [gated]}", &["gated"], &["the tap is not inside compiled code"])]
+#[case::not_quantized("again: {of: main, only: [out], rtol: 0, atol: 0.02, at_least: 1e-4, why: w}", &["out"], &["+again::out: value differs"])]
+#[case::unreached("skips_gated: {of: main, gate: same}", &["gated"], &["+skips_gated::gated: never reached"])]
+#[case::fails("fails: {of: main, gate: same}", &["fixture", "gated", "norm", "out", "weights"], &["+fails::norm: crash", "error on purpose"])]
+#[case::no_closure("padedd: {of: main, gate: same}", &["fixture", "gated", "norm", "out", "spec", "weights"], &["twin `padedd` of port `right` is not registered with `Suite::twin`", "did you mean `padded`"])]
+fn a_twin_that_does_not_agree_is_red(#[case] twin: &str, #[case] names: &[&str], #[case] words: &[&str]) {
+    let ran = with_twins(&[twin]).run(&[]);
+    ran.is_red(words);
+    let name = twin.split(':').next().unwrap();
+    assert_eq!(failed(&ran, name), names.iter().copied().collect(), "{}", ran.text);
+    assert_eq!(ran.ended("FAILED"), [""; 0], "the main run is green: {}", ran.text);
+}
+
+#[test]
+fn one_trial_of_a_twin_runs_what_it_is_compared_with() {
+    let project = with_twins(RIGHT);
+    let trial = "gated_mlp/block+batched_last::out";
+    let ran = project.run(&["--exact", trial]);
+    ran.is_green();
+    ran.prints(&[trial, "1 declared = 1 passed"]);
+    let run = project.path("target/parity/runs/latest/gated_mlp");
+    assert!(run.join("block/actual/out.npy").is_file() && run.join("block+batched/actual/out.npy").is_file());
+    assert!(!run.join("block+padded").exists());
+}
+
+#[test]
+fn a_twin_of_a_run_that_fails_says_which_run() {
+    let twins = ["fails: {of: main, gate: same}", "again: {of: fails, gate: same}"];
+    let ran = with_twins(&twins).run(&["block+again::out"]);
+    ran.is_red(&["`gated_mlp/block+fails`, which it is compared with, has no results", "error on purpose"]);
+}
+
+#[test]
+fn the_first_faulty_stage_of_a_twin_is_found_with_the_other_tensors_injected() {
+    let ran = with_twins(&["captured: {of: main, gate: same, unseen: [gated]}"]).run(&[]);
+    ran.is_red(&["the first faulty stage"]);
+    let ran = with_twins(&["padded_left: {of: main, gate: same, slice: '[:, :6]'}"]).run(&[]);
+    ran.is_red(&["the first faulty stage is `norm`"]);
+}
+
+#[test]
+fn twins_are_ignored_where_goldens_are_injected() {
+    let project = with_twins(&["again: {of: main, gate: same}"]);
+    let ran = Ran::of(project.command(&[]).env("PARITY_LOCALISE", "1").output().unwrap());
+    ran.is_green();
+    ran.prints(&["gated_mlp/block+again is ignored: it is compared with a free run"]);
+}
