@@ -26,7 +26,7 @@ fn a_suite_without_specs_is_red() {
 
 #[test]
 fn listing_starts_nothing_and_leaves_nothing() {
-    let project = Project::with_port("abort");
+    let project = Project::without_kernels("abort");
     let listed = project.run(&["--list"]);
     listed.is_green();
     listed.prints(&["gated_mlp/block::norm: test", "gated_mlp/block::weights: test"]);

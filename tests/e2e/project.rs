@@ -4,9 +4,13 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::OnceLock;
 
 /// The only spec of a [`Project`].
 pub(crate) const SPEC: &str = "parity-specs/gated_mlp/block.yaml";
+
+/// Where a project's workers keep the kernels that MLX compiles for the CPU.
+pub(crate) const KERNELS: &str = "target/parity/tmp/mlx";
 
 /// What the gated MLP's spec needs of this repository.
 pub(crate) const FILES: [&str; 8] = [
@@ -28,6 +32,13 @@ pub(crate) struct Project {
 impl Project {
     /// The spec names this port of `bad_ports/misbehaving.rs`.
     pub(crate) fn with_port(port: &str) -> Self {
+        let project = Self::without_kernels(port);
+        copy_folder(kernels(), &project.path(KERNELS));
+        project
+    }
+
+    /// A project whose first run compiles the kernel of `silu`, which takes most of a second.
+    pub(crate) fn without_kernels(port: &str) -> Self {
         let root = tempfile::tempdir().unwrap();
         copy_from_repository(&FILES, root.path());
         copy_from_repository(&["tests/snapshots/gated_mlp__block.snap"], root.path());
@@ -126,6 +137,34 @@ impl Project {
     /// The number of forward passes so far.
     pub(crate) fn forwards(&self) -> usize {
         self.workers().len()
+    }
+}
+
+/// The kernels of the right port, compiled once for all tests.
+fn kernels() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kernels");
+        if !folder.is_dir() {
+            let project = Project::without_kernels("right");
+            project.run(&[]).is_green();
+            // Another process may do the same at the same time: the first one to rename wins.
+            let own = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+            copy_folder(&project.path(KERNELS), &own.path().join("kernels"));
+            let _ = fs::rename(own.path().join("kernels"), &folder);
+        }
+        folder
+    })
+}
+
+/// Copies a folder with all that it holds. A folder that does not exist has nothing to copy.
+fn copy_folder(from: &Path, to: &Path) {
+    for entry in walkdir::WalkDir::new(from).into_iter().filter_map(Result::ok) {
+        let copy = to.join(entry.path().strip_prefix(from).unwrap());
+        match entry.file_type().is_dir() {
+            true => fs::create_dir_all(copy).unwrap(),
+            false => drop(fs::copy(entry.path(), copy).unwrap()),
+        }
     }
 }
 

@@ -7,6 +7,9 @@ use rstest::rstest;
 
 const SNAPSHOT: &str = "tests/snapshots/gated_mlp__block.snap";
 const PENDING: &str = "tests/snapshots/gated_mlp__block.snap.new";
+/// What a wrong port's statistics print: they are no news.
+const CONSEQUENCE: &str =
+    "statistics differ from the snapshot, a consequence: run `cargo parity diagnose gated_mlp/block`";
 const ONLY_STATS: &[&str] = &["--exact", "gated_mlp/block::stats"];
 
 fn read(project: &Project, file: &str) -> String {
@@ -147,7 +150,7 @@ fn the_statistics_of_a_red_port_are_never_accepted() {
     ] {
         let project = Project::with_port("scaled");
         let before = read(&project, SNAPSHOT);
-        run_with(&project, name, value).is_red(&["make the port green first"]);
+        run_with(&project, name, value).is_red(&[CONSEQUENCE]);
         assert_eq!((read(&project, SNAPSHOT), project.path(PENDING).exists()), (before, false));
         // Without a snapshot it is new, but not offered.
         fs::remove_file(project.path(SNAPSHOT)).unwrap();
@@ -296,11 +299,11 @@ fn in_ci_nothing_is_accepted_and_nothing_forced() {
         let project = Project::with_port("scaled");
         let before = read(&project, SNAPSHOT);
         let ran = Ran::of(project.command(ONLY_STATS).env(name, value).env("CI", "true").output().unwrap());
-        ran.is_red(&["changed since the snapshot was accepted"]);
+        ran.is_red(&[CONSEQUENCE]);
         assert_eq!(read(&project, SNAPSHOT), before);
     }
     let project = Project::with_port("scaled");
-    run_with(&project, "INSTA_FORCE_PASS", "1").is_red(&["changed since the snapshot was accepted"]);
+    run_with(&project, "INSTA_FORCE_PASS", "1").is_red(&[CONSEQUENCE]);
 }
 
 #[test]

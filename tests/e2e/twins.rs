@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use rstest::rstest;
 
-use crate::project::{Project, Ran, SPEC};
+use crate::project::{KERNELS, Project, Ran, SPEC};
 
 /// A project whose spec declares these twins, as YAML below `twins:`.
 fn with_twins(twins: &[&str]) -> Project {
@@ -103,4 +103,24 @@ fn twins_are_ignored_where_goldens_are_injected() {
     let ran = Ran::of(project.command(&[]).env("PARITY_LOCALISE", "1").output().unwrap());
     ran.is_green();
     ran.prints(&["gated_mlp/block+again is ignored: it is compared with a free run"]);
+}
+
+/// MLX keeps the kernels of compiled functions below the temporary folder and loads any file that is there.
+#[test]
+#[ignore = "slow: `.ci/run` runs it"]
+fn a_kernel_that_another_process_or_a_killed_worker_left_is_not_loaded() {
+    let project = Project::without_kernels("right");
+    let elsewhere = tempfile::tempdir().unwrap();
+    let run = || Ran::of(project.command(&[]).env("TMPDIR", elsewhere.path()).output().unwrap());
+    run().is_green();
+    assert!(!elsewhere.path().join("mlx").exists(), "workers have a temporary folder of their own");
+    let kernels = || walkdir::WalkDir::new(project.path(KERNELS)).into_iter().filter_map(Result::ok);
+    let libraries: Vec<_> =
+        kernels().filter(|entry| entry.path().extension().is_some_and(|end| end == "so")).collect();
+    assert!(!libraries.is_empty() || !cfg!(target_os = "linux"), "MLX compiled no kernel for the CPU");
+    for library in libraries {
+        std::fs::write(library.path(), "half").unwrap();
+    }
+    std::fs::write(project.path("target/parity/tmp/.busy"), "").unwrap();
+    run().is_green();
 }

@@ -35,17 +35,7 @@ impl Checked {
     /// Returns the comparison of a hit with its expected tensor.
     pub(super) fn of(expected: &TensorView<'_>, actual: &Tensor, rule: &Rule) -> Self {
         let outcome = compare::compare(expected, &actual.view(), rule);
-        Self {
-            outcome,
-            expected: Some(expected.into()),
-            floor: rule.floor,
-            injected: None,
-            sequence: None,
-            picture: None,
-            diagnosis: Diagnosis::default(),
-            error: None,
-            place: None,
-        }
+        Self { expected: Some(expected.into()), floor: rule.floor, ..outcome.into() }
     }
 
     /// Returns the check of a hit that was compared with nothing.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use super::device;
+use super::kernels::Kernels;
 use super::output::Recorder;
 use mlx_parity_core::run_folder::{Exit, Folder, JOB, Job};
 use mlx_parity_core::runs::{Asked, DeviceHolder};
@@ -45,8 +46,16 @@ pub(crate) fn launch_watched(
         Ok(held) => held,
         Err(error) => return Exit::NotStarted(mlx_parity_core::text::error_chain(&error)),
     };
+    let kernels = match Kernels::open(device) {
+        Ok(kernels) => kernels,
+        Err(error) => {
+            return Exit::NotStarted(format!("cannot prepare the worker's temporary folder: {error}"));
+        }
+    };
     let errand = Errand { folder: &job.folder, variable: WORKER, value: job.folder.file(JOB) };
-    run_errand(&errand, timeout, pace)
+    let exit = run_in(&errand, Some(kernels.folder()), timeout, pace);
+    kernels.close(&exit);
+    exit
 }
 
 /// What a process of this binary is asked to do instead of the tests.
@@ -62,7 +71,16 @@ pub(crate) struct Errand<'a> {
 /// Runs an errand in a process of its own and returns how the process ended, as [`launch_watched`] does, but without the
 /// lock of the device.
 pub(crate) fn run_errand(errand: &Errand<'_>, timeout: Duration, pace: impl FnMut() -> Pace) -> Exit {
-    match start(errand) {
+    run_in(errand, None, timeout, pace)
+}
+
+fn run_in(
+    errand: &Errand<'_>,
+    temporary: Option<&Path>,
+    timeout: Duration,
+    pace: impl FnMut() -> Pace,
+) -> Exit {
+    match start(errand, temporary) {
         Ok(Started { mut child, recorder, _asked }) => {
             let exit = watch(&mut child, timeout, pace);
             recorder.finish();
@@ -79,7 +97,7 @@ struct Started {
     _asked: Asked,
 }
 
-fn start(errand: &Errand<'_>) -> Result<Started, String> {
+fn start(errand: &Errand<'_>, temporary: Option<&Path>) -> Result<Started, String> {
     let message = |error: std::io::Error| error.to_string();
     let (recorder, output) = Recorder::start(&errand.folder.output()).map_err(message)?;
     let asked = Asked::new(&errand.folder.file(""), errand.variable, &errand.value).map_err(message)?;
@@ -95,6 +113,9 @@ fn start(errand: &Errand<'_>) -> Result<Started, String> {
         // In its own process group, the worker can be killed with all its children, and a terminal's signals to the
         // parent do not reach it and look like a crash of the port.
         .process_group(0);
+    if let Some(temporary) = temporary {
+        command.env("TMPDIR", temporary);
+    }
     let child = command.spawn().map_err(message)?;
     Ok(Started { child, recorder, _asked: asked })
 }

@@ -12,6 +12,7 @@ mod environment;
 mod error;
 mod gradient;
 mod hits;
+mod kernels;
 mod launch;
 mod mlx;
 mod mutator;

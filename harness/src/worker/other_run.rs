@@ -118,10 +118,6 @@ impl KnownTensors for OtherTensors<'_> {
         &self.after
     }
 
-    fn weights(&self) -> &[KnownTensor] {
-        &[]
-    }
-
     fn tensor(&self, other: &KnownTensor) -> Option<Tensor> {
         let record = self.run.records.get(&other.name)?;
         self.run.tensor(&record.checkpoint, record.hit).ok()

@@ -40,10 +40,6 @@ impl KnownTensors for Neighbours<'_> {
         &self.after
     }
 
-    fn weights(&self) -> &[KnownTensor] {
-        &[]
-    }
-
     fn tensor(&self, other: &KnownTensor) -> Option<Tensor> {
         self.side.tensor(self.names.iter().position(|name| *name == other.name)?).ok()
     }

@@ -38,8 +38,10 @@ pub trait KnownTensors {
     fn before(&self) -> &[KnownTensor];
     /// Goldens that the reference makes after this one, nearest first.
     fn after(&self) -> &[KnownTensor];
-    /// Weights.
-    fn weights(&self) -> &[KnownTensor];
+    /// Weights; none where only tensors are compared.
+    fn weights(&self) -> &[KnownTensor] {
+        &[]
+    }
     /// The values of one of these tensors, in the port's layout; `None` if they cannot be read.
     fn tensor(&self, known: &KnownTensor) -> Option<Tensor>;
     /// The goldens that a step of an optimiser made, by name.
@@ -61,10 +63,6 @@ impl KnownTensors for NoKnownTensors {
     }
 
     fn after(&self) -> &[KnownTensor] {
-        &[]
-    }
-
-    fn weights(&self) -> &[KnownTensor] {
         &[]
     }
 

@@ -114,7 +114,7 @@ fn recipes_belong_to_the_set_and_their_constants_judge_nothing() {
     let project = Project::new();
     let set = format!("fixtures/{SET}");
     project.add_recipes("made/1", 1.0);
-    project.prints(1, &["--yes"], 0, &["1 replaced"]);
+    project.prints(1, &["--yes"], 0, &["1 new, 0 replaced"]);
     project.prints(1, &["--check", "--run"], 0, &["2 goldens reproduced, 2 of them to the bit"]);
     // Another processor may round a constant in another way.
     project.prepare(1);

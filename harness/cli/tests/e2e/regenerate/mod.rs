@@ -199,7 +199,7 @@ fn specs_that_cannot_be_used_are_reported() {
     project.prints(1, &["model/prt"], 1, &["spec `model/prt` does not exist, did you mean `model/part`?"]);
     let spec = fs::read_to_string(project.path("parity-specs/model/part.yaml")).unwrap();
     project.write("parity-specs/model/twin.yaml", &format!("{spec}fixtures: model/part\n"));
-    project.prints(1, &["--yes", "model/twin"], 0, &["1 replaced"]);
+    project.prints(1, &["--yes", "model/twin"], 0, &["1 new, 0 replaced"]);
     project.prints(1, &["--check"], 0, &["1 current"]);
     let other = spec.replace("reference.sh,", "reference.sh, timeout: 5m,");
     project.write("parity-specs/model/twin.yaml", &format!("{other}fixtures: model/part\n"));
