@@ -95,6 +95,8 @@ pub(crate) enum ShowError {
 impl CommandError for ShowError {
     fn next(&self) -> Option<String> {
         match self {
+            // A misspelt name cannot be run.
+            Self::NoSpec { near, .. } if !near.is_empty() => None,
             Self::NoSpec { spec, .. } => Some(format!("run it with `{} {spec}::`", suite_command())),
             Self::NotKept { command, .. } => Some(format!("keep every actual with `{command}`")),
             Self::WholeSpec { example, .. } => Some(format!("name a checkpoint, such as `{example}`")),
