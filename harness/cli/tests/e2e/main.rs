@@ -25,6 +25,7 @@ mod project;
 mod recorded_run;
 mod references;
 mod regenerate;
+mod screens;
 mod serve;
 #[cfg(target_os = "linux")]
 mod setup;
