@@ -205,6 +205,13 @@ const FAULTS: &[(&str, Fault)] = &[
         Ok(if name == "norm" { x.multiply(Array::from_f32(1.0 + 3.0 * f32::EPSILON))? } else { x })
     }),
     ("scaled_little", |name, x| Ok(if name == "gated" { x.multiply(Array::from_f32(1.0005))? } else { x })),
+    // Right in the first process of a project, and wrong in later ones.
+    ("right_once", |name, x| {
+        let count = std::env::var_os("BAD_PORTS_COUNT").ok_or("a project counts its workers")?;
+        let workers = std::fs::read_to_string(count)?;
+        let is_first = workers.lines().next() == Some(&std::process::id().to_string());
+        Ok(if name == "norm" && !is_first { x.multiply(Array::from_f32(1.01))? } else { x })
+    }),
     // Two mistakes that do not depend on each other.
     ("scaled_twice", |name, x| match name {
         "norm" => Ok(x.multiply(Array::from_f32(1.01))?),

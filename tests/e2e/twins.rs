@@ -124,3 +124,44 @@ fn a_kernel_that_another_process_or_a_killed_worker_left_is_not_loaded() {
     std::fs::write(project.path("target/parity/tmp/.busy"), "").unwrap();
     run().is_green();
 }
+
+/// The port that wobbles counts its runs, so its second run differs.
+#[test]
+fn a_run_on_two_devices_compares_the_second_with_the_first() {
+    let on = |port: &str, devices: &str| {
+        let project = Project::with_port(port);
+        Ran::of(project.command(&[]).env("PARITY_DEVICE", devices).output().unwrap())
+    };
+    let ran = on("right", "cpu,cpu");
+    ran.is_green();
+    ran.prints(&["test gated_mlp/block+on-cpu::gated", "test gated_mlp/block::gated"]);
+    assert!(!ran.text.contains("+on-cpu::stats"), "{}", ran.text);
+    let ran = on("scaled", "cpu,cpu");
+    assert_eq!(failed(&ran, "on-cpu"), BTreeSet::new(), "the port agrees with itself: {}", ran.text);
+    let ran = on("right_once", "cpu,cpu");
+    ran.is_red(&["+on-cpu::norm: value differs", "compared with `gated_mlp/block`"]);
+    assert_eq!(ran.ended("FAILED"), [""; 0], "the first run is green: {}", ran.text);
+    on("right", "metal").is_red(&["PARITY_DEVICE is `metal`, expected `declared`, `cpu`, `gpu`"]);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn without_a_gpu_a_run_on_it_is_ignored_with_the_reason() {
+    let project = Project::with_port("right");
+    let on = |devices: &str| Ran::of(project.command(&[]).env("PARITY_DEVICE", devices).output().unwrap());
+    let ran = on("cpu,gpu");
+    ran.is_green();
+    ran.prints(&["gated_mlp/block+on-gpu is ignored: it needs a GPU that MLX can use"]);
+    on("gpu").is_red(&["nothing is proven"]);
+}
+
+#[test]
+fn a_spec_that_names_its_device_keeps_it() {
+    let project = Project::with_port("right");
+    let path = project.path(SPEC);
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(path, format!("{text}device: cpu\n")).unwrap();
+    let ran = Ran::of(project.command(&[]).env("PARITY_DEVICE", "cpu,cpu").output().unwrap());
+    ran.is_green();
+    assert!(!ran.text.contains("+on-cpu"), "{}", ran.text);
+}

@@ -200,6 +200,7 @@ impl Case {
                     .cloned()
                     .filter(|_| !self.context.is_shared() && self.context.settings.peek.is_empty()),
                 inject: self.inject.clone(),
+                devices: self.context.settings.devices,
                 peek: self.context.settings.peek.clone(),
                 times: self.context.settings.times,
                 keep_all: self.context.settings.keep == Keep::All,

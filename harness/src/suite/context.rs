@@ -139,7 +139,7 @@ impl Context {
         let (specs, broken) = self.known.get_or_init(|| {
             let Specs { specs, broken, unreadable, .. } = Specs::load(&self.spec_root);
             let broken = broken.iter().chain(&unreadable).map(broken_spec).collect();
-            (with_twins(specs).into_iter().map(Arc::new).collect(), broken)
+            (with_twins(specs, self.settings.devices).into_iter().map(Arc::new).collect(), broken)
         });
         Plan {
             format: FORMAT,

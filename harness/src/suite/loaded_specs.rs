@@ -7,7 +7,7 @@ use libtest_mimic::Arguments;
 use super::Suite;
 use mlx_parity_core::results::SPEC;
 use mlx_parity_core::settings::Settings;
-use mlx_parity_core::spec::{Spec, SpecError, Specs};
+use mlx_parity_core::spec::{Devices, Spec, SpecError, Specs};
 use mlx_parity_core::text::suggest::did_you_mean;
 
 /// The specs below the spec root, each with its twins, and the files that are not valid specs.
@@ -24,29 +24,32 @@ impl LoadedSpecs {
     /// Reads all specs, or with `--exact` only the spec of the named trial, which keeps one process per test cheap. The
     /// trials `parity::…` and `<spec>::spec` always need all specs.
     pub(super) fn of(suite: &Suite, arguments: &Arguments) -> Self {
+        // A wrong setting is reported once all trials are known.
+        let devices = Settings::of_process().map_or(Devices::Declared, |settings| settings.devices);
         let one = arguments.filter.as_deref().filter(|_| arguments.exact && !arguments.list);
         match one.and_then(|name| name.split_once("::")) {
             Some((id, name)) if id != "parity" && name != SPEC => {
                 // A twin needs the run that it is compared with.
                 let main = id.split_once('+').map_or(id, |(main, _)| main);
                 let (specs, broken) = match Specs::load_one(&suite.spec_root, main) {
-                    Ok(spec) => (with_twins(vec![spec]), Vec::new()),
+                    Ok(spec) => (with_twins(vec![spec], devices), Vec::new()),
                     Err(error) => (Vec::new(), vec![*error]),
                 };
                 Self { specs, broken, unreadable: None, whole: false }
             }
             _ => {
                 let Specs { specs, broken, unreadable, .. } = Specs::load(&suite.spec_root);
-                Self { specs: with_twins(specs), broken, unreadable, whole: true }
+                Self { specs: with_twins(specs, devices), broken, unreadable, whole: true }
             }
         }
     }
 }
 
-/// Returns the specs, each followed by its twins.
-pub(super) fn with_twins(specs: Vec<Spec>) -> Vec<Spec> {
+/// Returns the specs as they run on these devices, each followed by its twins.
+pub(super) fn with_twins(specs: Vec<Spec>, devices: Devices) -> Vec<Spec> {
     let mut all = Vec::with_capacity(specs.len());
     for spec in specs {
+        let spec = devices.apply(spec);
         let twins: Vec<Spec> = spec.twin_specs().collect();
         all.push(spec);
         all.extend(twins);

@@ -45,7 +45,8 @@ impl PreparedSpec {
         }
         let specs = || Specs::load(&suite.spec_root).specs.into();
         let settings = Settings::read(specs).map_err(|error| error.to_string())?;
-        let spec = Specs::load_one(&suite.spec_root, id).map_err(|error| error.to_string())?;
+        let spec =
+            Specs::load_one_on(settings.devices, &suite.spec_root, id).map_err(|error| error.to_string())?;
         if !suite.ports.contains_key(&spec.port) {
             return Err(format!("port `{}` is not registered with `Suite::port`", spec.port));
         }
@@ -106,6 +107,7 @@ impl PreparedSpec {
     pub(super) fn job(&self, suite: &Suite) -> Job {
         Job {
             spec: self.spec.id.clone(),
+            devices: self.settings.devices,
             spec_root: suite.spec_root.clone(),
             fixture_root: suite.fixture_root.clone(),
             folder: self.folder.clone(),

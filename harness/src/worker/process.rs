@@ -175,7 +175,8 @@ fn run(path: &Path, ports: &BTreeMap<String, Port>) -> Result<(), String> {
 
 /// Returns the spec and its fixtures, or an obstacle if they changed since the parent verified them.
 fn inputs(job: &Job) -> Result<(Rc<Spec>, Option<Rc<FixtureSet>>), Obstacle> {
-    let spec = Specs::load_one(&job.spec_root, &job.spec).map_err(|error| changed_spec(&error.path))?;
+    let spec = Specs::load_one_on(job.devices, &job.spec_root, &job.spec)
+        .map_err(|error| changed_spec(&error.path))?;
     if spec.digest() != job.verified.spec {
         return Err(changed_spec(&spec.path));
     }
@@ -189,7 +190,7 @@ fn inputs(job: &Job) -> Result<(Rc<Spec>, Option<Rc<FixtureSet>>), Obstacle> {
 
 /// Returns the files that changed while the port ran.
 fn changed(job: &Job, spec: &Spec, fixtures: Option<&FixtureSet>) -> Vec<Obstacle> {
-    let now = Specs::load_one(&job.spec_root, &job.spec);
+    let now = Specs::load_one_on(job.devices, &job.spec_root, &job.spec);
     let other = now.map_or(true, |now| now != *spec);
     let files = fixtures.map(FixtureSet::changed).unwrap_or_default();
     other.then(|| changed_spec(&spec.path)).into_iter().chain(files.into_iter().map(Obstacle::from)).collect()

@@ -186,7 +186,7 @@ fn offer(project: &Project, account: &Account, is_named: bool) -> Offer {
             "`{SNAPSHOT_TASK}` in its run folder is not from this project; run the spec again"
         ));
     }
-    let now = Specs::load_one(&project.spec_root(), &account.spec.id);
+    let now = Specs::load_one_on(account.data.devices(), &project.spec_root(), &account.spec.id);
     if now.map(|now| now.digest()).ok() != Some(account.spec.digest()) {
         return refuse("the spec changed after the run; run it again".to_owned());
     }

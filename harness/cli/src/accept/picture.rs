@@ -140,8 +140,8 @@ fn approvals(
     if !has_stats(&account.data.inject()) {
         return Err(PictureError::Injected);
     }
-    let now = Specs::load_one(&project.spec_root(), &spec.id).map(|now| now.digest()).ok();
-    if now != Some(spec.digest()) || !account.data.changed().is_empty() {
+    let now = Specs::load_one_on(account.data.devices(), &project.spec_root(), &spec.id);
+    if now.map(|now| now.digest()).ok() != Some(spec.digest()) || !account.data.changed().is_empty() {
         return Err(PictureError::SpecChanged { id: spec.id.clone() });
     }
     let hits: Vec<&Record> =

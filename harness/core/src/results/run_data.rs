@@ -12,7 +12,7 @@ use crate::run_folder::{Compared, STATS_FILE};
 use crate::run_folder::{ENVIRONMENT, Environment};
 use crate::run_folder::{JOB, Job, RESOURCES, Resources};
 use crate::run_folder::{PEEKS, Peek};
-use crate::spec::{Inject, Spec};
+use crate::spec::{Devices, Inject, Spec};
 use crate::text::error_chain;
 
 /// The file with the times of warm runs.
@@ -225,6 +225,11 @@ impl RunData {
     /// Returns which goldens were injected.
     pub fn inject(&self) -> Inject {
         self.job.as_ref().map(|job| job.inject.clone()).unwrap_or_default()
+    }
+
+    /// Returns where specs ran that name no device.
+    pub fn devices(&self) -> Devices {
+        self.job.as_ref().map(|job| job.devices).unwrap_or_default()
     }
 
     /// Returns the median time of a stage in warm runs, in milliseconds, if the run was timed.

@@ -10,7 +10,7 @@ use crate::approval::Approval;
 use crate::debug::DebugTask;
 use crate::files::identity::FileIdentity;
 use crate::golden::FixtureSet;
-use crate::spec::{Inject, Spec};
+use crate::spec::{Devices, Inject, Spec};
 
 /// The name of the file in the folder of the spec.
 pub const JOB: &str = "job.json";
@@ -20,6 +20,9 @@ pub const JOB: &str = "job.json";
 pub struct Job {
     /// The spec's id.
     pub spec: String,
+    /// Where specs run that name no device.
+    #[serde(default)]
+    pub devices: Devices,
     /// The folder with all specs.
     pub spec_root: PathBuf,
     /// The folder with all fixtures.

@@ -14,7 +14,7 @@ use thiserror::Error;
 
 pub use crate::ci::is_ci as in_ci;
 use crate::files::size::SizeLimits;
-use crate::spec::{Inject, Spec};
+use crate::spec::{Devices, Inject, Spec};
 use crate::text::suggest::did_you_mean;
 
 pub use table::{SETTINGS, Setting, Values, help};
@@ -53,6 +53,9 @@ pub struct Settings {
     /// `PARITY_PEEK`: patterns of the taps whose tensors are described.
     #[serde(default)]
     pub peek: Vec<String>,
+    /// `PARITY_DEVICE`: where specs run that name no device.
+    #[serde(default)]
+    pub devices: Devices,
     /// `PARITY_TIMES`: how often a port runs again to be timed.
     pub times: u32,
     /// `PARITY_KEEP`: the actuals that are kept.
@@ -272,6 +275,17 @@ mod tests {
             Err(&format!("PARITY_LOCALISE is `1`, {refused}")),
         );
         check(&[("PARITY_INJECT", "x"), ("CI", "1")], Err(&format!("PARITY_INJECT is `x`, {refused}")));
+    }
+
+    #[test]
+    fn devices_are_words() {
+        use crate::spec::Device::{Cpu, Gpu};
+        check(&[("PARITY_DEVICE", "gpu")], Ok(Settings { devices: Devices::One(Gpu), ..plain() }));
+        check(&[("PARITY_DEVICE", "cpu,gpu")], Ok(Settings { devices: Devices::Two(Cpu, Gpu), ..plain() }));
+        check(
+            &[("PARITY_DEVICE", "metal")],
+            Err("PARITY_DEVICE is `metal`, expected `declared`, `cpu`, `gpu`, `cpu,gpu` or `cpu,cpu`"),
+        );
     }
 
     #[test]

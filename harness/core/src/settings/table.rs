@@ -6,7 +6,7 @@ use std::fmt;
 
 use super::Settings;
 use crate::files::size;
-use crate::spec::Inject;
+use crate::spec::{Device, Devices, Inject};
 
 /// One environment variable that users set.
 pub struct Setting {
@@ -89,6 +89,19 @@ pub const SETTINGS: &[Setting] = &[
         default: "0",
         help: "runs each port this many more times, shows the median time of each stage, and then runs it as often without checks",
         values: Values::Number { most: 1000, store: |settings, times| settings.times = times },
+    },
+    Setting {
+        name: "PARITY_DEVICE",
+        example: "PARITY_DEVICE=cpu,gpu",
+        default: "declared",
+        help: "runs specs that name no `device` on this one; with two devices, runs them on both and compares the second run with the first",
+        values: Values::Words(&[
+            ("declared", |_| ()),
+            ("cpu", |settings| settings.devices = Devices::One(Device::Cpu)),
+            ("gpu", |settings| settings.devices = Devices::One(Device::Gpu)),
+            ("cpu,gpu", |settings| settings.devices = Devices::Two(Device::Cpu, Device::Gpu)),
+            ("cpu,cpu", |settings| settings.devices = Devices::Two(Device::Cpu, Device::Cpu)),
+        ]),
     },
     Setting {
         name: "PARITY_REQUIRE",

@@ -5,6 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use walkdir::WalkDir;
 
 use super::check::parse_spec;
+use super::devices::Devices;
 use super::model::Spec;
 use super::policy::{POLICIES, Policies};
 use super::problem::{SpecError, quoted};
@@ -91,8 +92,17 @@ impl Specs {
     ///
     /// When the spec does not exist or is wrong, which includes naming a policy that cannot be looked up.
     pub fn load_one(spec_root: &Path, id: &str) -> Result<Spec, Box<SpecError>> {
+        Self::load_one_on(Devices::Declared, spec_root, id)
+    }
+
+    /// Does the same as [`Specs::load_one`] for the spec as it runs on these devices.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Specs::load_one`].
+    pub fn load_one_on(devices: Devices, spec_root: &Path, id: &str) -> Result<Spec, Box<SpecError>> {
         let (id, twin) = id.split_once('+').map_or((id, None), |(id, twin)| (id, Some(twin)));
-        let spec = Self::load_main(spec_root, id)?;
+        let spec = devices.apply(Self::load_main(spec_root, id)?);
         let Some(twin) = twin else { return Ok(spec) };
         let whole = format!("{id}+{twin}");
         if let Some(found) = spec.twin_specs().find(|spec| spec.id == whole) {

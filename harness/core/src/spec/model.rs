@@ -77,6 +77,9 @@ pub struct Twin {
     pub inputs: Vec<String>,
     /// The checkpoints that are compared, each with its counterpart.
     pub checkpoints: Checkpoints,
+    /// Whether it runs the port of its spec, and has no closure of its own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub same_port: bool,
 }
 
 /// For the run of a twin: what it is compared with.
@@ -217,7 +220,10 @@ impl Spec {
             let name = |name: &str| format!("{}+{name}", self.id);
             Self {
                 id: name(&twin.name),
-                port: format!("{}+{}", self.port, twin.name),
+                port: match twin.same_port {
+                    true => self.port.clone(),
+                    false => format!("{}+{}", self.port, twin.name),
+                },
                 about: twin.about.clone(),
                 device: twin.device,
                 requires: match (twin.device, self.device) {

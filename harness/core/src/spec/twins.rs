@@ -72,6 +72,7 @@ pub(super) fn twins(
             device: twin.value.device.value().or(file.device.value()).copied().unwrap_or(Device::Default),
             inputs,
             checkpoints,
+            same_port: false,
         });
     }
     made
