@@ -21,9 +21,9 @@ use mlx_parity_core::text::printable::clean;
 #[command(after_help = "Examples:\n  \
     cargo xtask clean                  all runs but the newest, and leftovers of stopped commands\n  \
     cargo xtask clean --dry-run        only report what would be removed\n  \
-    cargo xtask clean --keep 0         every run\n  \
+    cargo xtask clean --keep 0         every run without a name\n  \
     cargo xtask clean --actuals        also the tensors and pictures of the runs that stay\n  \
-    cargo xtask clean --all            also results of mutate and fault-bench, and .parity\n\n\
+    cargo xtask clean --all            also debug sessions, mutations, fault-bench runs, and .parity\n\n\
     Runs with a name of your own (PARITY_RUN) stay, unless --named is given. An active run\n\
     always stays, and so do fixtures and every folder that mlx-parity did not make. After --all,\n\
     `cargo xtask setup` makes .parity again, which holds MLX and Python environments.")]
@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     /// Remove the actuals and pictures of the runs that stay; their reports stay
     #[arg(long)]
     actuals: bool,
-    /// Remove every run without a name, results of mutate and fault-bench, and the caches in .parity
+    /// Remove every run without a name, debug sessions, results of mutate and fault-bench, and the caches in .parity
     #[arg(long, conflicts_with = "keep")]
     all: bool,
     /// Remove nothing, and report what would be removed

@@ -32,7 +32,7 @@ use mlx_parity_core::text::program::suite_command;
     Mutations: exchange two axes, multiply by 1.01, subtract the mean of each channel, move by one\n\
     element, round to bfloat16, set one channel to zero, exchange halves. Integer tensors are only\n\
     moved. A mutation that leaves a tensor unchanged does not count. The unmutated port must be green.\n\n\
-    Exits with 1 when it cannot run or the score is below --at-least, else with 0.")]
+    Exits with 1 when the command cannot run or the score is below --at-least, else with 0.")]
 pub(crate) struct Arguments {
     /// Spec, as `model/component`
     spec: String,

@@ -30,8 +30,9 @@ use mlx_parity_core::text::printable::clean_lines;
     cargo xtask report run.zip --html         a zipped run folder, from any machine, as a page\n  \
     cargo xtask report --against main         what changed since the newest run at `main`\n  \
     cargo xtask report --keep before-bump     pins the run, so that no newer one removes it\n\n\
-    Of a debug session, it prints the trace; --html and --pack work as for a run.\n\
-    Writes report.html, report.txt, junit.xml and trials.jsonl into the run folder; a zip file is only read.\n\
+    For a debug session, the command prints the trace; --html and --pack work as for a run.\n\
+    For a run, it writes report.html, report.txt, junit.xml and trials.jsonl into the run folder.\n\
+    It never changes a zip file.\n\
     Exits with 1 when the run is red, incomplete, still running or a debug session, and with 0 otherwise.")]
 pub(crate) struct Arguments {
     /// A folder in target/parity/runs or target/parity/debug, or the path of a run folder or zip file [default: newest]
@@ -54,7 +55,7 @@ pub(crate) struct Arguments {
     /// Write the times of all stages as a Chrome trace, which ui.perfetto.dev opens [default: trace.json]
     #[arg(long, value_name = "FILE", require_equals = true, num_args = 0..=1)]
     trace: Option<Option<PathBuf>>,
-    /// Pack the run folder into one zip file, which reports on any machine
+    /// Pack the run folder into one zip file, for a report on any machine
     #[arg(long, value_name = "FILE.zip")]
     pack: Option<PathBuf>,
     /// Keep the run under this name

@@ -21,8 +21,8 @@ use mlx_parity_core::text::program::{program, suite_command};
 #[command(after_help = "Examples:\n  \
     cargo xtask status             the active runs, in any terminal\n  \
     cargo xtask status --json      one JSON object\n\n\
-    A checkpoint that was not reached yet is pending, not failed. Exits with 0, also when nothing\n\
-    runs; `running` in the JSON object lists the runs, `debug` is the debug session.")]
+    A checkpoint that was not reached yet is pending, not failed. In the JSON object, `running`\n\
+    lists the runs, and `debug` is the debug session. Exits with 0, even when nothing runs.")]
 pub(crate) struct Arguments {
     /// Print one JSON object
     #[arg(long)]

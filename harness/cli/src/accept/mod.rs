@@ -34,17 +34,17 @@ use mlx_parity_core::text::suggest::did_you_mean;
     cargo xtask accept --picture flux/pipeline::pixels --reason \"only the grain differs\"\n                                          \
     this red picture, after a look at it\n\n\
     A snapshot holds the port's own statistics, and reveals that a port changed. It is not a golden.\n\
-    Never accepts a port with a failing checkpoint, an interrupted run, or a run with injected goldens.\n\
-    `cargo insta review` shows each difference and asks.\n\n\
+    The command never accepts a port with a failing checkpoint, an interrupted run, or a run with\n\
+    injected goldens. `cargo insta review` shows each difference and asks.\n\n\
     A picture is a checkpoint with `stage: image`. An approval turns it green if only its values are\n\
-    off, and its PSNR is at least 20 dB. The approval is a file beside the spec, to be committed. It\n\
-    covers exactly this golden and this actual on this device: if one of them changes, the test is red\n\
-    again. CI approves nothing.\n\n\
+    outside the gate, and its PSNR is at least 20 dB. The approval is a file beside the spec, to be\n\
+    committed. It covers exactly this golden and this actual on this device: if one of them changes,\n\
+    the test is red again. CI approves nothing.\n\n\
     Exits with 1 when a snapshot or a picture was refused, and with 0 otherwise.")]
 pub(crate) struct Arguments {
     /// Only these specs, as `model/component`
     specs: Vec<String>,
-    /// Approve this red picture in place of snapshots
+    /// Approve this red picture instead of accepting snapshots
     #[arg(long, value_name = "SPEC::CHECKPOINT", conflicts_with = "specs", requires = "reason")]
     picture: Option<String>,
     /// Why the picture is good enough; the file and all reports show it

@@ -14,14 +14,15 @@ use crate::{CliError, Project, serve};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
-    cargo xtask debug gated_mlp/block             a prompt; `help` lists its commands\n  \
+    cargo xtask debug gated_mlp/block               a prompt; `help` lists its commands\n  \
     printf 'break failed\\ncontinue\\nlocation\\n' | cargo xtask debug gated_mlp/block\n  \
-    cargo xtask debug gated_mlp/block --json      answers as JSON, one object per line\n  \
-    cargo xtask debug gated_mlp/block --reference the reference instead of the port\n  \
-    cargo xtask debug --serve 127.0.0.1:8000      a REST server, by the program `mlx-parity-serve`\n\n\
-    The port stands before its start. While it stands, its timeout does not count. Ctrl-C pauses a\n\
-    running port at its next tap, and a second Ctrl-C ends it. Every command and answer is in\n\
-    target/parity/debug/*/trace.jsonl, and `cargo xtask report` prints it. A session judges nothing.\n\n\
+    cargo xtask debug gated_mlp/block --json        answers as JSON, one object per line\n  \
+    cargo xtask debug gated_mlp/block --reference   the reference instead of the port\n  \
+    cargo xtask debug --serve 127.0.0.1:8000        a REST server, by the program `mlx-parity-serve`\n\n\
+    The session stops before the port starts. The timeout does not count while the port is stopped.\n\
+    Ctrl-C pauses a running port at its next tap, and a second Ctrl-C ends the port. Commands and\n\
+    answers are in target/parity/debug/*/trace.jsonl; `cargo xtask report` with the name of the\n\
+    session prints them. A session judges nothing.\n\n\
     Exits with 0 when the session ended as asked, with 1 when the port crashed or could not start,\n\
     and with 2 for bad usage: an unknown spec, or a line of a script that is no command.")]
 pub(crate) struct Arguments {

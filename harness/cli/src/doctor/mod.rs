@@ -22,7 +22,7 @@ use mlx_parity_core::text::program::{program, with_program};
     Doctor changes nothing and downloads nothing.\n\
     Exits with 1 when something is wrong, and with 0 otherwise; warnings do not count.")]
 pub(crate) struct Arguments {
-    /// One JSON object: `checks`, each with `subject`, `state`, `found` and `next`
+    /// Print one JSON object: `checks`, each with `subject`, `state`, `found` and `next`
     #[arg(long)]
     json: bool,
 }

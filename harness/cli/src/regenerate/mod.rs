@@ -55,14 +55,14 @@ use workplace::{Workplace, check_target, committed, has_leftovers};
     cargo xtask regenerate-fixtures                      every set that is missing, stale or broken\n  \
     cargo xtask regenerate-fixtures gated_mlp/block      only this set\n  \
     cargo xtask regenerate-fixtures --list flux/t5       print every name that its script can record\n  \
-    cargo xtask regenerate-fixtures --check              report what is not current, change nothing\n  \
+    cargo xtask regenerate-fixtures --check              report which sets are not current\n  \
     cargo xtask regenerate-fixtures --check --run        also check that the references reproduce them\n\n\
-    Each reference is run twice as `python SCRIPT FOLDER`, and must give the same bytes.\n\
-    It runs in a locked environment of exporter/references. A line in the script,\n\
-    `# parity: environment = \"torch\"`, names the dependency group. Without that line,\n\
-    `environment` in `[tool.parity]` beside the lock names it. If nothing is locked, the\n\
-    machine's Python runs the script (PARITY_PYTHON selects another). The command shows what\n\
-    changes, asks, and then replaces the old set in one step.\n\n\
+    The command runs each reference twice, as `python SCRIPT FOLDER`, and requires the same bytes.\n\
+    The script runs in a locked environment of exporter/references. Its line\n\
+    `# parity: environment = \"torch\"` names the dependency group. Without this line,\n\
+    `environment` in `[tool.parity]`, in the pyproject.toml beside the lock, names the group. If\n\
+    nothing is locked, the machine's Python runs the script (PARITY_PYTHON selects another). The\n\
+    command shows what changes, asks, and then replaces the old set in one step.\n\n\
     Each run of a script may take 30 minutes (`timeout` in the spec's `reference`). The script\n\
     sees PATH, HOME and a few more of your environment variables, which exporter/README.md\n\
     lists; `env: [HF_TOKEN]` in `reference` adds one.\n\n\
@@ -76,7 +76,7 @@ pub(crate) struct Arguments {
     /// Change nothing, and exit with 1 if a set is missing, stale or broken
     #[arg(long, conflicts_with_all = ["force", "new_inputs"])]
     check: bool,
-    /// With --check: also run the references, and check that they reproduce the committed sets within 8 times the floors measured now
+    /// With --check: also run the references, and check that they reproduce the committed sets within 8 times the floors of this run
     #[arg(long, requires = "check")]
     run: bool,
     /// Make new inputs and weights instead of reusing the committed ones

@@ -31,8 +31,8 @@ use values::{HitValues, Request};
     cargo xtask show gated_mlp/block::act --slice '0, :, 3' --diff\n  \
     cargo xtask show gated_mlp/block::act --expr 'abs(actual - golden)[0, :, 3].max()'\n  \
     cargo xtask show --functions                           what an expression can use\n\n\
-    A second hit is `checkpoint@1`. A green actual is kept only with PARITY_KEEP=all.\n\
-    Expressions are evaluated in float64; several lines and variables are allowed.")]
+    The second hit of a checkpoint is `checkpoint@1`. A run keeps the actuals of green checkpoints\n\
+    only with PARITY_KEEP=all. Expressions use float64, and can have several lines and variables.")]
 pub(crate) struct Arguments {
     /// The spec, as `model/component`, or one checkpoint, as `model/component::checkpoint`
     #[arg(required_unless_present = "functions")]

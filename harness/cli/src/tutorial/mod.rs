@@ -34,7 +34,7 @@ use workshop::Workshop;
     cargo xtask tutorial --list               List the steps\n\n\
     The tutorial takes about ten minutes, and the first build some minutes more. It needs no PyTorch\n\
     and changes nothing outside its folder. Leave at any time with q, Ctrl-D or Ctrl-C: steps that\n\
-    are done stay done. CARGO_TARGET_DIR moves the build elsewhere, as usual. If this program lies in a\n\
+    are done stay done. CARGO_TARGET_DIR moves the build elsewhere, as usual. If this program is in a\n\
     checkout of mlx-parity, the crates come from there.\n\n\
     With --non-interactive, exits with 1 when a step fails its check.")]
 pub(crate) struct Arguments {

@@ -31,7 +31,7 @@ use mlx_parity_core::weights::{WeightIndex, WeightIndexError};
     cargo xtask weights gated_mlp/block --json   Print the same as one JSON object\n  \
     cargo xtask weights model.safetensors --against gated_mlp/block\n                                               \
     Compare a file with the weights of a spec\n\n\
-    Names are those of the port, after the spec's `rename`. Only headers are read.\n\
+    Names are those of the port, after the spec's `rename`. The command reads only headers of files.\n\
     Exits with 1 when the files are wrong, differ from the spec, or the last run's weight audit failed.")]
 pub(crate) struct Arguments {
     /// Spec, as `model/component`; with --against: files of weights, or folders of such files

@@ -87,7 +87,7 @@ pub const SETTINGS: &[Setting] = &[
         name: "PARITY_TIMES",
         example: "PARITY_TIMES=10",
         default: "0",
-        help: "runs each port this many more times, shows the median time of each stage, and then runs it as often without checks",
+        help: "runs each port this many more times and shows the median time of each stage; then times as many runs without checks",
         values: Values::Number { most: 1000, store: |settings, times| settings.times = times },
     },
     Setting {
