@@ -19,7 +19,7 @@ use mlx_parity_core::text::printable::clean;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
-    cargo xtask clean                  all runs but the newest, and leftovers of stopped commands\n  \
+    cargo xtask clean                  unnamed runs but the newest, and leftovers of stopped commands\n  \
     cargo xtask clean --dry-run        only report what would be removed\n  \
     cargo xtask clean --keep 0         every run without a name\n  \
     cargo xtask clean --actuals        also the tensors and pictures of the runs that stay\n  \
