@@ -157,16 +157,22 @@ def axes(name: str) -> dict[str, int]:
     return {word: int(index) for word, index in re.findall(r"(?<![^.])([A-Za-z_]\w*)\.(\d+)(?![^.@])", name)}
 
 
+def word_and_rest(text: str) -> tuple[str, str]:
+    """Splits the first word from the rest, at any white space."""
+    word, *rest = text.split(None, 1)
+    return word, rest[0].strip() if rest else ""
+
+
 def unquoted(text: str) -> str:
     """Returns a name without quotes around it."""
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'`" else text
 
 
 def _parse(text: str, number: int) -> Breakpoint:
-    word, _, rest = text.strip().partition(" ")
-    if not word:
+    if not text.strip():
         raise UsageError("`break` needs a pattern", f"write {_FORM}, such as `break layers.*.out`")
-    rest, hit = _split_hit(rest.strip())
+    word, rest = word_and_rest(text)
+    rest, hit = _split_hit(rest)
     if word in _COMPARED:
         raise CommandError(
             f"`break {word}` needs a comparison, and a reference is not compared with anything",
@@ -175,13 +181,12 @@ def _parse(text: str, number: int) -> Breakpoint:
     pattern, on = ("*", NAN) if word == NAN else (unquoted(word), "any")
     if rest == NAN:
         on, rest = NAN, ""
-    elif rest.startswith(f"{NAN} "):
+    elif rest and word_and_rest(rest)[0] == NAN:
         on, rest = NAN, rest.removeprefix(NAN).strip()
     fits(pattern, "")
     if not rest:
         return Breakpoint(number, pattern, on, hit=hit)
-    word, _, when = rest.partition(" ")
-    when = when.strip()
+    word, when = word_and_rest(rest)
     if word != "when" or not when:
         raise UsageError(f"found `{rest}` behind the pattern", f"write {_FORM}")
     try:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import codeop
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .debug_breaks import CommandError, UsageError, fits, unquoted
+from .debug_breaks import CommandError, UsageError, fits, unquoted, word_and_rest
 from .debug_eval import EvalError, described
 from .debug_place import Stop, Tap
 from .debug_tensor import save, show
@@ -49,9 +50,9 @@ class Resume:
 
 def perform(session: Session, line: str) -> Answer | None:
     """Performs one command and returns its answer. Returns none for an empty line, and if the reference goes on."""
-    word, _, rest = line.strip().partition(" ")
-    if not word or word.startswith("#"):
+    if not line.strip() or line.lstrip().startswith("#"):
         return None
+    word, rest = word_and_rest(line)
     word = ALIASES.get(word, word)
     session.given(line.strip())
     try:
@@ -60,7 +61,7 @@ def perform(session: Session, line: str) -> Answer | None:
         command = COMMANDS.get(word)
         if command is None:
             raise _unknown(word)
-        found = command.perform(session, rest.strip())
+        found = command.perform(session, rest)
     except CommandError as error:
         answer = {"kind": "error", "ok": False, "command": word, "message": str(error), "next": error.next}
         if isinstance(error, EvalError):
@@ -162,17 +163,23 @@ def _eval(session: Session, rest: str) -> Answer:
 
 
 def _whole(session: Session, first: str) -> str:
-    """Returns the Python of a command: its line and the lines after a backslash, or a block until an empty line."""
+    """Returns the Python of a command: its line and the lines after a backslash, or a block until an empty line.
+
+    Raises UsageError if the input ends before the Python does: the lines below were meant as commands.
+    """
     lines = [first.strip()]
     while lines[-1].endswith("\\"):
         lines.append(session.read(False) or "")
     text = "\n".join(lines)
     if text and not _is_open(text):
         return text
-    while line := session.read(False):
-        if not line.strip():
-            break
+    while (line := session.read(False)) is not None and line.strip():
         text += f"\n{line}"
+    if line is None and text.strip() and not _is_whole(text):
+        raise UsageError(
+            "the input ends inside the Python of `eval`, which took all lines below it",
+            "close its brackets and quotes, and end a block with an empty line",
+        )
     if not text.strip():
         raise CommandError(
             "`eval` needs Python", "write `eval actual.mean()`, or `eval` and a block with an empty line"
@@ -188,6 +195,14 @@ def _is_open(text: str) -> bool:
             return codeop.compile_command(text, symbol="exec") is None
     except (SyntaxError, ValueError, OverflowError):
         return False
+
+
+def _is_whole(text: str) -> bool:
+    try:
+        ast.parse(text.strip("\n"))
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return False
+    return True
 
 
 def _status(session: Session, rest: str) -> Answer:

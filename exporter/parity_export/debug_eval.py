@@ -144,7 +144,7 @@ class Evaluator:
         except KeyboardInterrupt as error:
             raise CommandError("the evaluation was interrupted", "the reference is still paused here") from error
         except Exception as error:
-            raise EvalError(error, printed.getvalue()) from error
+            raise EvalError(error, printed.getvalue(), stop) from error
         finally:
             changed = {key: held for key, held in space.items() if before.get(key, _NOTHING) is not held}
             self.variables |= {key: held for key, held in changed.items() if key not in own and key != "__builtins__"}
@@ -159,12 +159,21 @@ _NOTHING = object()
 class EvalError(CommandError):
     """Python that raised: its message, the lines of the text that led there, and what it printed before."""
 
-    def __init__(self, error: Exception, printed: str):
+    def __init__(self, error: Exception, printed: str, stop: Stop):
         shown = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
-        super().__init__(f"{type(error).__name__}: {shown}".rstrip(": "), "correct the expression, and evaluate again")
+        super().__init__(f"{type(error).__name__}: {shown}".rstrip(": "), _advice(error, stop))
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not is_exporter(frame.filename)]
         self.traceback = "".join(traceback.format_list(frames))
         self.printed = _cut(printed)
+
+
+def _advice(error: Exception, stop: Stop) -> str:
+    """Returns what to do after Python raised. A reference without a frame has no variables, so no name is misspelt."""
+    if isinstance(error, NameError) and stop.frame is None:
+        if stop.why["reason"] == "start":
+            return "the reference has not started; use `next` or `continue` first"
+        return 'the reference is over, and its variables are gone; what it recorded is `taps["NAME"]`'
+    return "correct the expression, and evaluate again"
 
 
 def _parsed(text: str) -> ast.Module:

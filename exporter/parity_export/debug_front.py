@@ -104,7 +104,9 @@ def _taken(descriptor: int, mode: Literal["r", "w"]) -> TextIO:
     else:
         sys.stdout.flush()
         os.dup2(2, 1)
-    return open(private, mode, encoding="utf-8", errors="replace", closefd=True)
+    # Some editors begin a file with a mark of its encoding, which is no part of the first command.
+    encoding = "utf-8-sig" if mode == "r" else "utf-8"
+    return open(private, mode, encoding=encoding, errors="replace", closefd=True)
 
 
 def _load_readline() -> None:

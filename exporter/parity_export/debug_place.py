@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from .provenance import Sources
 
 AROUND = 5
+# A deep recursion has a thousand calls: only so many outer and inner ones are shown.
+CALLS = 10
 
 
 @dataclass
@@ -73,13 +75,19 @@ class Locator:
         shown = [line.rstrip("\n")[:300] for line in lines[first - 1 : last]]
         return {"file": self.place(frame)["file"], "line": frame.f_lineno, "first": first, "lines": shown}
 
-    def stack(self, frame: FrameType | None) -> list[dict[str, Any]]:
-        """Returns the calls from the reference's function to a frame, without those inside frameworks."""
+    def stack(self, frame: FrameType | None) -> tuple[list[dict[str, Any]], int]:
+        """Returns the calls from the reference's function to a frame, without those inside frameworks.
+
+        Of a deep recursion, returns the outermost and the innermost calls, and how many are left out between them.
+        """
         found = []
         while frame is not None:
             if is_own_frame(frame):
-                found.append(self.place(frame))
+                found.append(frame)
             if frame.f_code is self.outermost:
                 break
             frame = frame.f_back
-        return found[::-1]
+        found.reverse()
+        left_out = max(0, len(found) - 2 * CALLS)
+        shown = [*found[:CALLS], *found[-CALLS:]] if left_out else found
+        return [self.place(frame) for frame in shown], left_out

@@ -173,6 +173,7 @@ class Session:
 
     def stop_json(self, stop: Stop) -> dict[str, Any]:
         """Returns everything about a stop: why, the tensor, and the place in the reference."""
+        calls, left_out = self.locator.stack(stop.frame)
         return {
             "stop": self.stops,
             "why": stop.why,
@@ -181,7 +182,8 @@ class Session:
             "taps": len(self.recorder.goldens),
             "place": None if stop.frame is None else self.locator.place(stop.frame),
             "source": self.locator.source(stop.frame),
-            "calls": self.locator.stack(stop.frame),
+            "calls": calls,
+            "calls_left_out": left_out,
             "note": stop.note,
         }
 

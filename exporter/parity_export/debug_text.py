@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from textwrap import fill
 from typing import Any
+
+# The width of the help, so that its columns stay columns on most terminals.
+_WIDTH = 110
 
 Answer = Mapping[str, Any]
 
@@ -53,7 +57,10 @@ def _location(stop: Answer) -> str:
         shown.append(_row("point", stop["tap"]["point"]))
     shown += _tap_rows(stop)
     if len(stop["calls"]) > 1:
-        shown += [_row("calls" if not at else "", _place(call)) for at, call in enumerate(stop["calls"])]
+        calls = [_place(call) for call in stop["calls"]]
+        if stop["calls_left_out"]:
+            calls.insert(len(calls) // 2, f"… {_count(stop['calls_left_out'], 'call')} more")
+        shown += [_row("calls" if not at else "", call) for at, call in enumerate(calls)]
     return "\n".join([*shown, *_source(stop["source"]), *_notes(stop)])
 
 
@@ -74,7 +81,11 @@ def _help(answer: Answer) -> str:
     width = max(len(usage) for usage, _ in rows if len(usage) < 30 or len(rows) == 1)
     shown = []
     for usage, about in rows:
-        shown += [f"{usage:<{width}}  {about}"] if len(usage) <= width else [usage, f"{'':<{width}}  {about}"]
+        head = f"{usage:<{width}}  "
+        if len(usage) > width:
+            shown.append(usage)
+            head = " " * len(head)
+        shown.append(fill(about, _WIDTH, initial_indent=head, subsequent_indent=" " * len(head)))
     return "\n".join(shown)
 
 

@@ -10,8 +10,14 @@ from typing import Any, NoReturn
 
 from . import listing
 from .finish import Refused, words
-from .run import Reference, listed, run
+from .run import Reference, bound_params, listed, run
 from .settings import reference_block
+
+_EXAMPLES = """examples:
+  python %(prog)s --list                 the names that can be recorded
+  python %(prog)s --debug                a prompt; `help` lists its commands
+  printf 'break *.out\\ncontinue\\nlocation\\n' | python %(prog)s --debug
+  python %(prog)s OUT_DIR                write the golden set; `cargo parity regenerate-fixtures` does this"""
 
 
 def main(reference: Reference, **options: Any) -> NoReturn:
@@ -20,7 +26,11 @@ def main(reference: Reference, **options: Any) -> NoReturn:
     Options are those of `run`. Exits with 0 if the set was written, and with 3 if the lint refused it. A listing and a
     debug session run the reference once, with the params of the spec that names the script.
     """
-    parser = argparse.ArgumentParser(description=inspect.getdoc(reference) or "Writes a golden set.")
+    parser = argparse.ArgumentParser(
+        description=inspect.getdoc(reference) or "Writes a golden set.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("out_dir", nargs="?", help="the folder to replace with the new set")
     parser.add_argument(
         "--list",
@@ -73,10 +83,12 @@ def main(reference: Reference, **options: Any) -> NoReturn:
         if given.out_dir is not None:
             parser.error(f"`{given.out_dir}` is not used: `--list` and `--debug` write no set")
         try:
-            status = _debug(reference, given, options) if given.debug else _list(reference, given, options)
+            options["params"] = _params(reference, given, options)
+            # A session handles what the reference raises. A listing passes it on, with its traceback.
+            status = _debug(reference, given, options) if given.debug else None
         except ValueError as error:
             parser.error(str(error))
-        sys.exit(status)
+        sys.exit(_list(reference, given, options) if status is None else status)
     if given.param or given.spec:
         parser.error(
             "`--param` and `--spec` belong to `--list` and `--debug`; a set is made with the params of its spec"
@@ -96,21 +108,27 @@ def main(reference: Reference, **options: Any) -> NoReturn:
 
 
 def _params(reference: Reference, given: argparse.Namespace, options: dict[str, Any]) -> dict[str, Any]:
-    """Returns the params of a listing or a debug session, and removes those of `main` from the options."""
+    """Returns the params of a listing or a debug session, and removes those of `main` from the options.
+
+    Raises ValueError if they cannot be read, or if the reference does not take them.
+    """
     params = dict(options.pop("params", None) or {})
     if reference_block(None)[0] is None:
         script = Path(options.get("script") or inspect.getsourcefile(reference) or "")
         params.update(listing.params(script, given.spec, given.param))
+        try:
+            bound_params(reference, params)
+        except TypeError as error:
+            raise ValueError(str(error)) from error
     return params
 
 
 def _list(reference: Reference, given: argparse.Namespace, options: dict[str, Any]) -> int:
     """Prints the listing, and writes it to the file of `--report` too."""
-    params = _params(reference, given, options)
     if given.report is not None:
         options["report"] = given.report
     listing.limit_memory()
-    recorder, params = listed(reference, params=params, **options)
+    recorder, params = listed(reference, **options)
     for point, kind in recorder.seen or []:
         print(f"{point}  {kind}")
     if recorder.settings.report is not None:
@@ -123,7 +141,6 @@ def _debug(reference: Reference, given: argparse.Namespace, options: dict[str, A
     from .debug_front import Console
     from .debug_session import debug
 
-    options["params"] = _params(reference, given, options)
     for name in ("reuse", "new_inputs"):
         if getattr(given, name) is not None:
             options[name] = getattr(given, name)

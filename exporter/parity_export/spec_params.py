@@ -44,7 +44,12 @@ def params_of_script(script: Path, spec: Path | None = None) -> tuple[Path, dict
 
 def _reference(path: Path) -> dict[str, Any]:
     """Returns the block `reference` of a spec."""
-    lines = path.read_text(encoding="utf-8").splitlines()
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise ValueError(f"the spec `{path}` cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"the spec `{path}` is no UTF-8 text") from error
     start = next((number for number, line in enumerate(lines) if re.match(r"reference:(\s|$)", line)), None)
     if start is None:
         # The same key in another form. Without this check, the params would silently be the defaults.

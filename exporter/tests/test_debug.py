@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from debug_tools import LOOP, answers, environment, session, stops, write_script
 
+from parity_export.debug_text import words
+
 
 @pytest.fixture
 def script(tmp_path: Path) -> Path:
@@ -197,6 +199,16 @@ def test_a_reference_that_exits_has_failed(tmp_path: Path) -> None:
     assert found[0]["why"] == {"reason": "failed", "error": "the reference failed after `step.1.up`: SystemExit: 7"}
     assert found[1]["values"][0]["values"] == [6]
     assert found[2]["how"] == "crashed"
+
+
+def test_a_deep_recursion_shows_its_ends_only(tmp_path: Path) -> None:
+    text = "def down(n):\n    return down(n + 1)\n\ndef reference(rec):\n    down(0)\n"
+    found = answers(write_script(tmp_path, text), "continue", "location", "terminate", status=1)
+    calls = found[1]["calls"]
+    assert [len(calls), calls[0]["function"], calls[-1]["function"]] == [20, "reference", "down"]
+    assert found[1]["calls_left_out"] > 100
+    shown = words(found[1]).splitlines()
+    assert len(shown) < 40 and f"            … {found[1]['calls_left_out']} calls more" in shown
 
 
 def test_a_tensor_is_saved_whole_and_never_over_a_file(script: Path, tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ def script(tmp_path: Path) -> Path:
         ("next out", "`next` takes no arguments, found `out`", "write `next` alone"),
         ("save out", "`save` needs a name and a file that ends in `.npy`", "write `save NAME FILE.npy [--force]`"),
         ("save out 'a", "No closing quotation", "write `save NAME FILE.npy [--force]`"),
+        ("eval actual", "NameError: name 'actual' is not defined", "the reference has not started; use `next`"),
         ("eval 1 +* 2", "this is not Python: invalid syntax in line 1, column 4", "correct the expression"),
         ("eval taps = 1", "`taps` is a name of the session and cannot be set", "choose another name"),
         ("eval [0] * 10**15", "MemoryError", "correct the expression"),
@@ -97,15 +98,37 @@ def test_a_script_ends_at_a_line_that_is_no_command(script: Path) -> None:
     assert found[-1]["text"] == "a line of the script is no command"
 
 
+def test_python_without_an_end_is_no_command(script: Path) -> None:
+    found = answers(script, "next", "eval max(", "note one", "next", is_terminal=False, status=2)
+    assert "the input ends inside the Python of `eval`" in found[1]["message"]
+    assert stops(found) == ["step.0.norm"]
+    whole = answers(script, "next", "eval", "for i in range(2):", "    print(i)", is_terminal=False)
+    assert whole[1]["output"] == "0\n1\n"
+
+
+@pytest.mark.slow
+def test_scripts_of_other_editors_and_systems(script: Path) -> None:
+    lines = ("\ufeffbreak\tstep.1.up\twhen\tstep == 1\r", "continue\r", "show\tup\t0, 0\r", "break up nan\tfirst\r")
+    done = session(script, *lines, arguments=("--json",))
+    assert done.returncode == 0, done.stdout
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert stops(found[1:]) == ["step.1.up"]
+    assert found[3]["value"]["source"] == "up[0, 0]"
+    assert found[4]["breakpoints"][1]["text"] == "up nan first"
+
+
 @pytest.mark.slow
 def test_wrong_arguments(script: Path) -> None:
     for arguments, message in [
         (("--list",), "`--list` and `--debug` do not go together"),
         (("out",), "`out` is not used: `--list` and `--debug` write no set"),
         (("--param", "dim"), "`--param dim` is not NAME=VALUE"),
+        (("--param", "dims=2"), "`params` has `dims`, which the reference does not take; similar names: `dim`"),
+        (("--spec", "none.yaml"), "the spec `none.yaml` cannot be read: No such file or directory"),
     ]:
         done = session(script, arguments=arguments)
         assert (done.returncode, message in done.stderr) == (2, True), done.stderr
+        assert "Traceback" not in done.stderr
     command = [sys.executable, str(script), "--json", "out"]
     done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment(), cwd=script.parent)
     assert (done.returncode, "`--json` and `--trace` belong to `--debug`" in done.stderr) == (2, True)

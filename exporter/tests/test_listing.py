@@ -91,6 +91,15 @@ def test_wrong_arguments_of_a_listing(project: Path) -> None:
     assert chosen.stdout.splitlines()[0] == "layers.0.out  float32 [3, 4]"
 
 
+@pytest.mark.slow
+def test_a_reference_that_fails_shows_where(project: Path) -> None:
+    script = project / "exporter" / "reference.py"
+    script.write_text(SCRIPT.replace('rec.save("mask", x > 5)', 'raise ValueError("no such luck")'))
+    done = listed(project, "--param", "dim=4")
+    assert done.returncode == 1
+    assert "in reference\n    raise ValueError" in done.stderr and "usage:" not in done.stderr
+
+
 PARAMS = "reference:\n  script: exporter/reference.py\n  params:\n"
 
 
