@@ -8,7 +8,11 @@ fn main() {
     // A link to `exporter/parity_export` of the repository. `cargo package` replaces it with the files.
     let exporter = package.join("exporter");
     println!("cargo::rerun-if-changed={}", exporter.display());
-    println!("cargo::rerun-if-changed=.cargo_vcs_info.json");
+    // A checkout has no such file, and Cargo would build again every time while a named file is missing.
+    let revision_file = package.join(".cargo_vcs_info.json");
+    if revision_file.exists() {
+        println!("cargo::rerun-if-changed={}", revision_file.display());
+    }
     let mut files: Vec<PathBuf> = match fs::read_dir(&exporter) {
         Ok(entries) => entries.filter_map(|entry| entry.ok().map(|entry| entry.path())).collect(),
         Err(error) => {
@@ -27,7 +31,7 @@ fn main() {
     if let Err(error) = fs::write(&out, text) {
         println!("cargo::error=cannot write `{}`: {error}", out.display());
     }
-    if let Some(revision) = revision(&package) {
+    if let Some(revision) = revision(&package, &revision_file) {
         println!("cargo::rustc-env=MLX_PARITY_REVISION={revision}");
     }
 }
@@ -35,12 +39,12 @@ fn main() {
 /// The commit of a package that Cargo fetched: from a git repository, or as a published crate.
 ///
 /// A checkout in which somebody develops has none, since its files need not be those of a commit.
-fn revision(package: &Path) -> Option<String> {
+fn revision(package: &Path, revision_file: &Path) -> Option<String> {
     let sha = |text: &str| {
         let end = text.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(text.len());
         (end == 40).then(|| text[..end].to_owned())
     };
-    if let Ok(text) = fs::read_to_string(package.join(".cargo_vcs_info.json")) {
+    if let Ok(text) = fs::read_to_string(revision_file) {
         return sha(text.split("\"sha1\": \"").nth(1)?);
     }
     let repository = package.ancestors().nth(2)?;

@@ -4,6 +4,7 @@
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on reports where")]
 
+mod build_script;
 #[cfg(target_os = "linux")]
 mod check_macos;
 mod clean;
