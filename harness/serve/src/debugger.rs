@@ -97,7 +97,7 @@ impl Debugger {
     }
 
     /// Performs a command. One with which the port goes on is answered by the next stop, or by [`Answer::Running`] after `wait`.
-    /// Without a session, `start` starts one.
+    /// Without a session, `start` starts one, and `help` helps.
     ///
     /// # Errors
     /// When there is no session, another command is performed, or the command cannot be performed.
@@ -105,6 +105,7 @@ impl Debugger {
         match (self.session(), command) {
             (Ok(session), command) => self.perform_on(&session, command, wait),
             (Err(_), Command::Start { spec }) => self.start(StartRequest::new(spec), wait),
+            (Err(_), Command::Help { about }) => Ok(Answer::help(about)),
             (Err(failure), _) => Err(failure),
         }
     }
@@ -112,7 +113,7 @@ impl Debugger {
     fn perform_on(&self, session: &Session, command: Command, wait: Duration) -> Result<Answer, Failure> {
         let _turn = match command {
             // These are answered whatever else happens.
-            Command::Status | Command::Note { .. } | Command::Terminate => None,
+            Command::Status | Command::Note { .. } | Command::Help { .. } | Command::Terminate => None,
             _ => Some(self.turn()?),
         };
         match session.perform(command, Some(wait)) {

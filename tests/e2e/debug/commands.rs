@@ -40,6 +40,7 @@ fn breakpoints_know_axes_results_and_hits() {
     session.ask("break blocks.{i}.out when i % 2 == 0");
     session.ask("break blocks.*.q hit 2");
     session.ask("break failed");
+    session.ask("break failed when hit == 9");
     let stops = [("blocks.0.out", [1]), ("blocks.1.attn.q", [2])];
     for (name, numbers) in stops {
         let stop = session.ask("continue");
@@ -53,15 +54,16 @@ fn breakpoints_know_axes_results_and_hits() {
     assert_eq!(breaks["breakpoints"][1]["hits"], 3, "hits are counted, also those that do not stop");
     let note = session.ask("break blocks.0.ou")["note"].as_str().unwrap().to_owned();
     assert!(note.contains("declares no checkpoint `blocks.0.ou`, did you mean `blocks.0.out`"), "{note}");
-    assert_eq!(session.ask("remove 1")["breakpoints"].as_array().unwrap().len(), 3);
+    assert_eq!(session.ask("remove 1")["breakpoints"].as_array().unwrap().len(), 4);
     assert!(session.error("remove 1").contains("there is no breakpoint `1`"));
     assert_eq!(session.ask("clear")["breakpoints"].as_array().unwrap().len(), 0);
+    assert!(session.error("break end when (").starts_with("the condition is no expression: found the end"));
     // A condition that cannot be evaluated stops, and says so.
     session.ask("break end when nonsense > 1");
     let stop = session.ask("continue");
     assert_eq!(stop["tap"]["name"], "end");
     assert!(
-        stop["note"].as_str().unwrap().contains("the condition of breakpoint 5 cannot be evaluated"),
+        stop["note"].as_str().unwrap().contains("the condition of breakpoint 6 cannot be evaluated"),
         "{stop}"
     );
 }
@@ -149,7 +151,13 @@ fn a_tensor_is_saved_to_a_new_file_only() {
     );
     assert_eq!(std::fs::read(&file).unwrap(), written);
     assert!(session.error("save golden a.txt").contains("expected `.npy`"));
-    assert!(session.error("save golden /no/such/folder/a.npy").contains("/no/such/folder"));
+    assert!(
+        session
+            .error("save golden /no/such/folder/a.npy")
+            .contains("the folder of `/no/such/folder/a.npy` does not exist")
+    );
+    let around = session.ask(&format!("save golden {}", project.path("target/../golden.npy").display()));
+    assert_eq!(around["file"], project.path("golden.npy").canonicalize().unwrap().to_str().unwrap());
 }
 
 #[test]
@@ -184,7 +192,7 @@ fn hostile_expressions_are_errors_and_the_session_lives() {
     // A program that sends a line that is too long is told so, and its script ends.
     let ran = script(&project_of_its_own(), &format!("{long}\n"), &[]);
     assert_eq!(ran.code, Some(2), "{}", ran.text);
-    ran.prints(&["at most 65536 are allowed"]);
+    ran.prints(&["line 1 of the script has more than 65536 bytes"]);
 }
 
 fn project_of_its_own() -> Project {

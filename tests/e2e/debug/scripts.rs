@@ -94,6 +94,16 @@ fn help_lists_every_command_once() {
     let ran = script(&Project::with_port("right"), "help\nhelp functions\n", &[]);
     ran.is_green();
     ran.prints(&["break PATTERN [when EXPR] [first|hit N]", "`set gated actual / 1.01`", "softmax"]);
+    let ran = script(&Project::with_port("right"), "help\n?\nhelp functions\n", &["--json"]);
+    ran.is_green();
+    let answers: Vec<serde_json::Value> =
+        ran.stdout.lines().skip(1).map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(answers[0], answers[1]);
+    assert_eq!(answers[0]["kind"], "help");
+    let usages: Vec<&str> =
+        answers[0]["commands"].as_array().unwrap().iter().map(|one| one["usage"].as_str().unwrap()).collect();
+    assert!(usages.contains(&"save NAME FILE") && usages.contains(&"help [functions]"), "{usages:?}");
+    assert!(answers[2]["text"].as_str().unwrap().contains("softmax"));
 }
 
 #[test]

@@ -28,6 +28,7 @@ mod link;
 mod options;
 mod prompt;
 mod reference;
+mod script;
 mod session;
 mod state;
 mod suite;
@@ -35,9 +36,10 @@ mod suite;
 pub(crate) use arguments::{Arguments, run};
 pub use error::DebugError;
 pub use mlx_parity_core::debug::{
-    Breakpoint, DebugAnswer as Answer, DebugCommand as Command, DebugState as State, DebugStatus as Status,
-    Diagnosed, EndKind, Ended, GoesOn, On, ParseError, ShownTensor, Stop, StopReason, TappedTensor, Trace,
-    TraceEvent, TraceLine, Value, Variable, VariableKind, Variables, command_help,
+    Breakpoint, CommandUsage, DebugAnswer as Answer, DebugCommand as Command, DebugState as State,
+    DebugStatus as Status, Diagnosed, EndKind, Ended, GoesOn, HelpTopic, On, ParseError, ShownTensor, Stop,
+    StopReason, TappedTensor, Trace, TraceEvent, TraceLine, Value, Variable, VariableKind, Variables,
+    command_help,
 };
 pub use mlx_parity_core::report::answer_text;
 pub use options::Options;

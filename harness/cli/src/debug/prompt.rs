@@ -1,6 +1,6 @@
 //! The terminal front of a session: a prompt with line editing, or lines from a pipe.
 
-use std::io::{self, BufRead, IsTerminal};
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use indicatif::ProgressBar;
 use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
 
+use super::script::lines;
 use super::session::Session;
-use super::{Answer, Command, State, answer_text, command_help};
+use super::{Answer, Command, State, answer_text};
 use crate::say;
-use mlx_parity_core::calculate;
 use mlx_parity_core::text::printable;
 use mlx_parity_core::text::program::program;
 
@@ -64,11 +64,11 @@ struct Prompt {
 impl Prompt {
     /// Reads lines from a pipe. Returns whether a line was no command, which ends the script.
     fn read_script(&self) -> bool {
-        for (index, line) in io::stdin().lock().lines().enumerate() {
+        for (index, line) in lines(io::stdin().lock()).enumerate() {
             let line = match line {
                 Ok(line) => line,
-                Err(error) => {
-                    eprintln!("line {} of the script cannot be read: {error}", index + 1);
+                Err(problem) => {
+                    self.print(&Answer::error(format!("line {} of the script {problem}", index + 1)));
                     return true;
                 }
             };
@@ -123,17 +123,6 @@ impl Prompt {
 
     /// Performs one line. Returns whether the session goes on, or why the line is no command.
     fn perform(&self, line: &str) -> Result<bool, String> {
-        match line.trim() {
-            "help" | "?" => {
-                say(&command_help());
-                return Ok(true);
-            }
-            "help functions" => {
-                say(&calculate::help());
-                return Ok(true);
-            }
-            _ => {}
-        }
         let Some(command) = Command::parse(line).map_err(|error| error.to_string())? else { return Ok(true) };
         let is_last = command == Command::Terminate;
         self.interrupted.store(false, Ordering::Relaxed);

@@ -75,7 +75,7 @@ impl Session {
     /// at once or within the limits of expressions and diagnoses. While the worker starts, breakpoints are edited at once, and
     /// any other command first waits for the worker. If `limit` is over before, a command with which the port goes on is
     /// performed as soon as the worker stands, and any other is an error. While the port runs, or another thread performs a
-    /// command, every command except `status`, `note` and `terminate` is an error.
+    /// command, every command except `status`, `note`, `help` and `terminate` is an error.
     pub fn perform(&self, command: Command, limit: Option<Duration>) -> Answer {
         let deadline = limit.map(|limit| Instant::now() + limit);
         let command = with_absolute_file(command);
@@ -83,6 +83,7 @@ impl Session {
         let local = match command {
             Command::Status => Some(Answer::Status(self.status())),
             Command::Note { .. } => Some(Answer::Noted),
+            Command::Help { about } => Some(Answer::help(about)),
             Command::Terminate => Some(Answer::Ended(self.terminate())),
             _ => None,
         };

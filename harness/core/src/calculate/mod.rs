@@ -22,6 +22,7 @@ pub use answer::{Answer, Number, Printed, short};
 pub use calculator::{Calculator, Limits, Tensors};
 pub use error::CalculateError;
 pub use functions::help;
+pub use syntax::check_syntax;
 
 #[cfg(test)]
 mod tests;

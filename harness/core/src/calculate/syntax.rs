@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::error::Mistake;
+use super::error::{CalculateError, Mistake};
 use super::lexer::{Placed, Token, tokens};
 use super::tree::{Argument, Expression, MOST_DEPTH, Node, Selector, Statement, too_deep};
 use crate::recipe::{Binary, Op, Product, Unary};
@@ -37,6 +37,20 @@ pub(super) fn parse(text: &str, is_tensor: &dyn Fn(&str) -> bool) -> Result<Vec<
             .allowed("such as `abs(actual - golden).max()`"));
     }
     Ok(statements)
+}
+
+/// Checks that a text can be an expression, without knowing the names of tensors. The names are checked when it is evaluated.
+///
+/// # Errors
+/// The first problem, with its place in the text.
+pub fn check_syntax(text: &str) -> Result<(), CalculateError> {
+    let dense: String = text.chars().filter(|c| !c.is_whitespace()).collect();
+    // A dotted name may be a tensor, unless its last word is called.
+    let may_be_tensor = |name: &str| name.contains(['.', '@']) && !dense.contains(&format!("{name}("));
+    match parse(text, &|_| false) {
+        Err(fault) if parse(text, &may_be_tensor).is_err() => Err(CalculateError::at(text, fault)),
+        _ => Ok(()),
+    }
 }
 
 /// Parses the entries of an index without brackets, such as `0, :, 3`.

@@ -27,7 +27,10 @@ fn tensors() -> BTreeMap<String, Tensor> {
 
 fn run(text: &str) -> Result<Vec<Answer>, CalculateError> {
     let tensors = tensors();
-    Calculator::new(&tensors, Limits { steps: 1 << 24, bytes: 1 << 20 }).run(text)
+    let answers = Calculator::new(&tensors, Limits { steps: 1 << 24, bytes: 1 << 20 }).run(text);
+    // What can be evaluated is also an expression for somebody who does not know the tensors.
+    assert!(answers.is_err() || check_syntax(text).is_ok(), "{text}");
+    answers
 }
 
 #[track_caller]
@@ -232,5 +235,21 @@ proptest! {
     ) {
         let _ = run(&words.concat()).map_err(|error| error.to_string());
         let _ = run(&words.join(" ")).map(|answers| answers.iter().map(ToString::to_string).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn syntax_is_checked_without_the_tensors() {
+    for right in [
+        "used > 0.5",
+        "h.norm * 2 > b.0.out.max (axis=0)[1]",
+        "a = x@1.mean(); a",
+        "`odd name` < 1",
+        "i % 5 == 0",
+    ] {
+        assert!(check_syntax(right).is_ok(), "{right}");
+    }
+    for wrong in ["", "(", "i % ", "used > 0.5 and", "a.b(", "x ? y", "`odd", "i == 0)"] {
+        assert!(check_syntax(wrong).is_err(), "{wrong}");
     }
 }

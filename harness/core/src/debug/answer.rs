@@ -6,6 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::breakpoint::Breakpoint;
+use super::command::{CommandUsage, HelpTopic, command_help, usages};
+use crate::calculate;
 use crate::compare::Stats;
 use crate::details::Excerpt;
 use crate::diagnose::{Cause, Fact};
@@ -67,6 +69,13 @@ pub enum DebugAnswer {
     Status(DebugStatus),
     /// The note is in the trace.
     Noted,
+    /// The commands, or the functions of expressions.
+    Help {
+        /// Every command; none if the functions were asked for.
+        commands: Vec<CommandUsage>,
+        /// The help for people.
+        text: String,
+    },
     /// The command could not be performed. Nothing has changed.
     Error {
         /// What was found and what is allowed. It can have several lines.
@@ -77,6 +86,14 @@ pub enum DebugAnswer {
 }
 
 impl DebugAnswer {
+    /// The answer to `help`.
+    pub fn help(about: Option<HelpTopic>) -> Self {
+        match about {
+            None => Self::Help { commands: usages(), text: command_help() },
+            Some(HelpTopic::Functions) => Self::Help { commands: Vec::new(), text: calculate::help() },
+        }
+    }
+
     /// An error without advice.
     pub fn error(message: impl Into<String>) -> Self {
         Self::Error { message: message.into(), next: None }

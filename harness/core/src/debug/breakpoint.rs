@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::pattern::TapPattern;
+use crate::calculate::check_syntax;
 
 /// The most breakpoints of a session.
 const MOST: usize = 1000;
@@ -53,7 +54,7 @@ impl Breakpoints {
     /// Adds a breakpoint and returns its number.
     ///
     /// # Errors
-    /// When the pattern is wrong, the hit is 0, or there are too many breakpoints, in words.
+    /// When the pattern is wrong, the condition is no expression, the hit is 0, or there are too many breakpoints, in words.
     pub fn add(
         &mut self,
         pattern: &str,
@@ -62,6 +63,9 @@ impl Breakpoints {
         hit: Option<u64>,
     ) -> Result<u32, String> {
         TapPattern::new(pattern).map_err(|error| error.to_string())?;
+        if let Some(Err(error)) = when.map(check_syntax) {
+            return Err(format!("the condition is no expression: {error}"));
+        }
         if hit == Some(0) {
             return Err("hits count from 1".to_owned());
         }
@@ -113,6 +117,9 @@ pub(super) fn describe(pattern: &str, on: On, when: Option<&str>, hit: Option<u6
         (On::Failed, _, _) => format!("{name} failed"),
         (On::Nan, _, _) => format!("{name} nan"),
     };
+    if let (On::Failed | On::Nan, Some(when)) = (on, when) {
+        text += &format!(" when {when}");
+    }
     match hit {
         Some(1) => text += " first",
         Some(hit) => text += &format!(" hit {hit}"),
@@ -136,6 +143,8 @@ mod tests {
         assert_eq!(all.add("*", On::Failed, None, Some(1)), Ok(3));
         assert_eq!(all.list[0].text, "failed first");
         assert_eq!(all.clear(), 1);
+        let error = all.add("a", On::Any, Some("i % "), None).unwrap_err();
+        assert!(error.starts_with("the condition is no expression: found the end"), "{error}");
         assert!(all.add("{", On::Any, None, None).is_err() && all.add("a", On::Any, None, Some(0)).is_err());
     }
 }

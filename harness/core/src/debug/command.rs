@@ -106,8 +106,33 @@ pub enum DebugCommand {
         /// The text.
         text: String,
     },
+    /// Lists the commands, or the functions of expressions.
+    Help {
+        /// `functions` lists those of expressions.
+        #[serde(default)]
+        about: Option<HelpTopic>,
+    },
     /// Ends the port and the session.
     Terminate,
+}
+
+/// What [`DebugCommand::Help`] can list besides the commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum HelpTopic {
+    /// The functions of expressions.
+    Functions,
+}
+
+/// How a command is written, and what it does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CommandUsage {
+    /// The command and its arguments.
+    pub usage: String,
+    /// What it does.
+    pub about: String,
+    /// An example.
+    pub example: String,
 }
 
 /// Name, arguments, meaning and an example of every command, in the order of the help.
@@ -118,7 +143,13 @@ const COMMANDS: &[[&str; 4]] = &[
         "stop at taps with this name",
         "break blocks.{i}.out when i % 5 == 0",
     ],
-    ["break", "failed|nan|used > X [first|hit N]", "stop at results", "break used > 0.5 first"],
+    [
+        "break",
+        "[PATTERN] failed|nan [when EXPR] [first|hit N]",
+        "stop at failures, or at NaN in the actual",
+        "break failed first",
+    ],
+    ["break", "used > X [first|hit N]", "stop at the used part of a tolerance", "break used > 0.5 first"],
     ["breaks", "", "list the breakpoints", "breaks"],
     ["remove", "NUMBER|PATTERN", "remove a breakpoint", "remove 1"],
     ["clear", "", "remove every breakpoint", "clear"],
@@ -139,6 +170,7 @@ const COMMANDS: &[[&str; 4]] = &[
     ["note", "TEXT", "write a text into the trace", "note the error starts here"],
     ["restart", "", "build again and start over, with the same breakpoints", "restart"],
     ["start", "SPEC", "start another spec", "start gated_mlp/block"],
+    ["help", "[functions]", "list the commands, or the functions of expressions", "help functions"],
     ["terminate", "", "end the port and the session", "terminate"],
 ];
 
@@ -160,6 +192,7 @@ pub(super) const ALIASES: &[(&str, &str)] = &[
     ("q", "terminate"),
     ("quit", "terminate"),
     ("exit", "terminate"),
+    ("?", "help"),
 ];
 
 /// The names of all commands.
@@ -177,19 +210,26 @@ pub(super) fn usage(name: &str) -> String {
     lines.join(" or ")
 }
 
+/// Every command, in the order of the help.
+pub(super) fn usages() -> Vec<CommandUsage> {
+    let usage = |[name, arguments, about, example]: &[&str; 4]| CommandUsage {
+        usage: format!("{name} {arguments}").trim_end().to_owned(),
+        about: (*about).to_owned(),
+        example: (*example).to_owned(),
+    };
+    COMMANDS.iter().map(usage).collect()
+}
+
 /// Lists every command with its arguments, its meaning and an example, one per line.
 pub fn command_help() -> String {
-    let heads: Vec<String> = COMMANDS
-        .iter()
-        .map(|[name, arguments, ..]| format!("{name} {arguments}").trim_end().to_owned())
-        .collect();
-    let width = heads.iter().map(String::len).max().unwrap_or(0);
+    let usages = usages();
+    let width = usages.iter().map(|one| one.usage.len()).max().unwrap_or(0);
     let mut text = String::new();
-    for (head, [_, arguments, meaning, example]) in heads.iter().zip(COMMANDS) {
-        let example = if arguments.is_empty() { String::new() } else { format!("; `{example}`") };
-        text += &format!("{head:width$}  {meaning}{example}\n");
+    for CommandUsage { usage, about, example } in &usages {
+        let example = if usage == example { String::new() } else { format!("; `{example}`") };
+        text += &format!("{usage:width$}  {about}{example}\n");
     }
-    text += "help                               list the commands\n\n\
+    text += "\n\
         Names of tensors: `actual` and `golden` at this tap; NAME or `actual.NAME` for a tap that was passed,\n\
         `golden.NAME`, `input.NAME` and `weight.NAME`. A second hit is NAME@1. Quote a name with other characters.\n\
         `when` also knows `hit`, `failed` and `used`, the used part of the tolerance. Variables last until the port\n\
@@ -226,6 +266,8 @@ impl fmt::Display for DebugCommand {
             Self::Diagnose => write!(f, "diagnose"),
             Self::Status => write!(f, "status"),
             Self::Note { text } => write!(f, "note {text}"),
+            Self::Help { about: None } => write!(f, "help"),
+            Self::Help { about: Some(HelpTopic::Functions) } => write!(f, "help functions"),
             Self::Terminate => write!(f, "terminate"),
         }
     }

@@ -17,7 +17,7 @@ pub use answer::{
     TappedTensor, Value, Variable, VariableKind, Variables,
 };
 pub use breakpoint::{Breakpoint, Breakpoints, On};
-pub use command::{DebugCommand, command_help};
+pub use command::{CommandUsage, DebugCommand, HelpTopic, command_help};
 pub use message::{DEBUG_TASK, DebugTask, FromWorker, MOST_MESSAGE, PAUSED, PROBLEM, ToWorker};
 pub use parse::ParseError;
 pub use pattern::{PatternError, TapPattern};

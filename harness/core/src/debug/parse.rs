@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use super::breakpoint::On;
-use super::command::{ALIASES, DebugCommand, names, usage};
+use super::command::{ALIASES, DebugCommand, HelpTopic, names, usage};
 use crate::text::printable::clean;
 use crate::text::suggest::did_you_mean;
 
@@ -98,9 +98,14 @@ impl DebugCommand {
             "diagnose" => alone(Self::Diagnose)?,
             "status" => alone(Self::Status)?,
             "note" => Self::Note { text: needed("a text")? },
+            "help" => match rest {
+                "" => Self::Help { about: None },
+                "functions" => Self::Help { about: Some(HelpTopic::Functions) },
+                other => return Err(wrong(format!("found `{}` behind `help`", clean(other)))),
+            },
             "terminate" => alone(Self::Terminate)?,
             _ => {
-                let near = did_you_mean(word, names().chain(["help"]));
+                let near = did_you_mean(word, names());
                 return Err(ParseError::Unknown { found: clean(word).into_owned(), near });
             }
         };
@@ -115,24 +120,39 @@ fn breakpoint(text: &str) -> Result<DebugCommand, String> {
     if comparison.is_some_and(|rest| rest.starts_with(['<', '>', '=', '!'])) {
         return Ok(DebugCommand::Break { pattern: any, on: On::Any, when: Some(text.to_owned()), hit });
     }
-    let of_result = |word: &str| match word {
-        "failed" => Some(On::Failed),
-        "nan" => Some(On::Nan),
-        _ => None,
-    };
-    if let Some(on) = of_result(text) {
-        return Ok(DebugCommand::Break { pattern: any, on, when: None, hit });
+    // A result alone means every tap. A tap of that name is quoted.
+    if let Some((on, when)) = result_and_condition(text) {
+        return Ok(DebugCommand::Break { pattern: any, on, when, hit });
     }
     let (pattern, rest) = name_and_rest(text)?;
-    let (on, when) = match rest.split_once(char::is_whitespace) {
+    let (on, when) = match condition(rest) {
         _ if rest.is_empty() => (On::Any, None),
-        Some(("when", expression)) => (On::Any, Some(expression.trim().to_owned())),
-        _ => match of_result(rest) {
-            Some(on) => (on, None),
-            None => return Err(format!("found `{}` behind the pattern", clean(rest))),
-        },
+        Some(when) => (On::Any, Some(when)),
+        None => {
+            result_and_condition(rest).ok_or_else(|| format!("found `{}` behind the pattern", clean(rest)))?
+        }
     };
     Ok(DebugCommand::Break { pattern, on, when, hit })
+}
+
+/// Reads `failed` or `nan`, and a condition behind it.
+fn result_and_condition(text: &str) -> Option<(On, Option<String>)> {
+    let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    let on = match word {
+        "failed" => On::Failed,
+        "nan" => On::Nan,
+        _ => return None,
+    };
+    match rest.trim() {
+        "" => Some((on, None)),
+        rest => condition(rest).map(|when| (on, Some(when))),
+    }
+}
+
+/// Reads `when EXPR`.
+fn condition(text: &str) -> Option<String> {
+    let (word, expression) = text.split_once(char::is_whitespace)?;
+    (word == "when").then(|| expression.trim().to_owned())
 }
 
 /// Splits `first` or `hit N` from the end.
@@ -210,6 +230,11 @@ mod tests {
         check("break used>0.5 hit 2", "break used>0.5 hit 2");
         check("break nan first", "break nan first");
         check("break out failed", "break out failed");
+        check("break failed when used > 2 first", "break failed when used > 2 first");
+        check("break h.{i} nan  when i > 2", "break h.{i} nan when i > 2");
+        check("break \"nan\" when hit > 1", "break \"nan\" when hit > 1");
+        check("? functions", "help functions");
+        check("help", "help");
         check("break \"failed\"", "break \"failed\"");
         check("show gated", "show gated");
         check("show gated[0, :, 3]", "show gated 0, :, 3");
@@ -230,6 +255,8 @@ mod tests {
         assert_eq!(error("eval"), "`eval` needs an expression, expected `eval EXPR`");
         assert_eq!(error("next 3"), "`next` takes no arguments, found `3`, expected `next`");
         assert!(error("break gated where 1").starts_with("found `where 1` behind the pattern"));
+        assert!(error("break gated failed where 1").starts_with("found `failed where 1` behind the pattern"));
+        assert_eq!(error("help eval"), "found `eval` behind `help`, expected `help [functions]`");
         assert!(error("break gated hit 0").contains("count from 1"));
         assert!(error("break \"gated").contains("no closing"));
         assert!(error("set gated").contains("needs a name and an expression"));

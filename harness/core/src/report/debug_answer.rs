@@ -47,6 +47,7 @@ pub fn answer_text(answer: &DebugAnswer) -> String {
         }
         DebugAnswer::Diagnosis(found) => diagnosis_text(found),
         DebugAnswer::Noted => "noted\n".to_owned(),
+        DebugAnswer::Help { text, .. } => text.clone(),
         DebugAnswer::Error { message, next } => {
             let mut text = format!("error: {}\n", indented(message, 7));
             if let Some(next) = next {

@@ -4,6 +4,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -18,6 +19,10 @@ use crate::run_folder::FolderError;
 
 /// How many sessions are kept. A new one removes older ones.
 const KEPT: usize = 10;
+
+/// How often the lock is tried, and the pause that grows with each try: 150 ms together.
+const TRIES: u32 = 6;
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// The debug session that goes on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,10 +90,12 @@ impl Out {
         fs::create_dir_all(self.path()).map_err(failed)?;
         let file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path);
         let mut file = file.map_err(failed)?;
-        match file.try_lock() {
-            Ok(()) => Ok(DebugLock(file)),
-            Err(_) => Err(DebugSessionError::Held(read_holder(&mut file))),
-        }
+        // A command that asks who holds the lock holds it for a moment itself.
+        let is_locked = (0..TRIES).any(|number| {
+            std::thread::sleep(PAUSE * number);
+            file.try_lock().is_ok()
+        });
+        if is_locked { Ok(DebugLock(file)) } else { Err(DebugSessionError::Held(read_holder(&mut file))) }
     }
 
     /// Returns the debug session that goes on, if there is one.
@@ -138,6 +145,14 @@ mod tests {
         assert_eq!(error.to_string(), "another debug session goes on: pid 7, spec `a/b`");
         assert!(out.claimed().is_empty(), "the session is in use");
         drop(lock);
+        let asks = File::open(out.debug_lock()).unwrap();
+        asks.lock_shared().unwrap();
+        let waits = std::thread::spawn(move || {
+            std::thread::sleep(PAUSE);
+            drop(asks);
+        });
+        drop(out.lock_debug().unwrap());
+        waits.join().unwrap();
         assert_eq!(out.debug_holder(), None);
         assert_eq!(out.claimed(), [out.debug_sessions()]);
         assert!(!is_debug_session(&folder));

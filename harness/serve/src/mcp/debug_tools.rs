@@ -1,9 +1,8 @@
 //! The tools of debug sessions.
 
-use mlx_parity_cli::debug::{Answer, Command, answer_text, command_help};
+use mlx_parity_cli::debug::{Answer, Command, answer_text};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::json;
 
 use super::Tooling;
 use super::reply::Reply;
@@ -47,9 +46,6 @@ pub(super) fn start(tooling: &Tooling, start: Start) -> Result<Reply, Failure> {
 pub(super) fn command(tooling: &Tooling, line: Line) -> Result<Reply, Failure> {
     let wait = Wait { wait_seconds: line.wait_seconds }.or(WAIT)?;
     let malformed = |message: String| Failure::new(FailureKind::Malformed, message);
-    if line.line.trim() == "help" {
-        return Ok(Reply::new(command_help(), json!({"help": command_help()})));
-    }
     let command = Command::parse(&line.line).map_err(|error| malformed(error.to_string()))?;
     let command = command.ok_or_else(|| malformed("the line is empty".to_owned()))?;
     answered(tooling.debugger.perform(command, wait))

@@ -191,7 +191,7 @@ pub(super) const ENDPOINTS: &[Endpoint] = &[
         "/debug/command",
         Action::AnyCommand,
         "Performs any command: a line of the prompt, or the command as JSON, such as `{\"command\": \"inject\"}`. Commands \
-         without an end point of their own are `until`, `inject`, `set`, `save`, `diagnose` and `note`.",
+         without an end point of their own are `until`, `inject`, `set`, `save`, `diagnose`, `note` and `help`.",
         &[
             optional("line", "string", "A line, such as `set gated actual / 2`"),
             optional("command", "string", "The name of a command; its arguments are further fields"),

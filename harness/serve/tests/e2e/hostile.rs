@@ -59,6 +59,7 @@ fn strangers_are_refused() {
     assert!(response.starts_with("HTTP/1.1 403"), "{response}");
     // None of them reached the session.
     assert!(server.gets("/debug/status", 409)["error"].as_str().unwrap().contains("no debug session"));
+    assert_eq!(server.posts("/debug/command", json!({"line": "help"}), 200)["kind"], "help");
 }
 
 #[test]
@@ -159,6 +160,7 @@ fn expressions_that_loop_or_allocate_are_errors_and_the_session_goes_on() {
         ("/debug/command", json!({"line": "save norm /nowhere/a.npy"})),
         ("/debug/breakpoint/remove", json!({"which": "77"})),
         ("/debug/breakpoint", json!({"pattern": "{"})),
+        ("/debug/breakpoint", json!({"pattern": "*", "when": "("})),
     ] {
         server.posts(path, body, 422);
     }

@@ -27,13 +27,14 @@ pub(super) fn met(
     for breakpoint in &mut breakpoints.list {
         let Ok(pattern) = TapPattern::new(&breakpoint.pattern) else { continue };
         let Some(axes) = pattern.matches(name) else { continue };
-        let holds = match (&breakpoint.when, breakpoint.on) {
-            (_, On::Failed) => Ok(record.is_some_and(|record| record.verdict.status == Status::Fail)),
-            (_, On::Nan) => {
-                Ok(record.and_then(|record| record.metrics.as_ref()).is_some_and(|m| m.actual.nan > 0))
-            }
-            (None, On::Any) => Ok(true),
-            (Some(when), On::Any) => holds(when, &axes, hit, record, &*tensors()),
+        let has_result = match breakpoint.on {
+            On::Any => true,
+            On::Failed => record.is_some_and(|record| record.verdict.status == Status::Fail),
+            On::Nan => record.and_then(|record| record.metrics.as_ref()).is_some_and(|m| m.actual.nan > 0),
+        };
+        let holds = match &breakpoint.when {
+            Some(when) if has_result => holds(when, &axes, hit, record, &*tensors()),
+            _ => Ok(has_result),
         };
         if let Err(problem) = &holds {
             let number = breakpoint.number;

@@ -193,8 +193,13 @@ impl Stepper {
             return Err(format!("`{shown}` exists, expected a new file"));
         }
         let tensor = self.tensor(name, here)?;
-        write_npy(file, &tensor.view()).map_err(|error| error_chain(&error))?;
-        let file = file.to_owned();
+        // The answer shows where the file is, also if the command led there through `..` or a link.
+        let folder = file.parent().and_then(|folder| folder.canonicalize().ok());
+        let file = folder
+            .zip(file.file_name())
+            .map(|(folder, own)| folder.join(own))
+            .ok_or_else(|| format!("the folder of `{shown}` does not exist or cannot be opened"))?;
+        write_npy(&file, &tensor.view()).map_err(|error| error_chain(&error))?;
         Ok(DebugAnswer::Saved { name: name.to_owned(), file, tensor: (&tensor.view()).into() })
     }
 
