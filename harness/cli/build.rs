@@ -1,7 +1,12 @@
 //! Embeds the Python exporter, and the git revision that an installed program was built from.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+
+use git_revision::git_revision;
+
+#[path = "src/git_revision.rs"]
+mod git_revision;
 
 fn main() {
     let package = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
@@ -31,26 +36,7 @@ fn main() {
     if let Err(error) = fs::write(&out, text) {
         println!("cargo::error=cannot write `{}`: {error}", out.display());
     }
-    if let Some(revision) = revision(&package, &revision_file) {
+    if let Some(revision) = git_revision(&package) {
         println!("cargo::rustc-env=MLX_PARITY_REVISION={revision}");
     }
-}
-
-/// The commit of a package that Cargo fetched: from a git repository, or as a published crate.
-///
-/// A checkout in which somebody develops has none, since its files need not be those of a commit.
-fn revision(package: &Path, revision_file: &Path) -> Option<String> {
-    let sha = |text: &str| {
-        let end = text.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(text.len());
-        (end == 40).then(|| text[..end].to_owned())
-    };
-    if let Ok(text) = fs::read_to_string(revision_file) {
-        return sha(text.split("\"sha1\": \"").nth(1)?);
-    }
-    let repository = package.ancestors().nth(2)?;
-    if !repository.to_str()?.contains("/git/checkouts/") {
-        return None;
-    }
-    // Cargo checks a commit out, not a branch, so `HEAD` names the commit itself.
-    sha(fs::read_to_string(repository.join(".git/HEAD")).ok()?.trim())
 }

@@ -54,6 +54,8 @@ mod fault_bench;
 mod find_run;
 mod find_spec;
 mod fixtures;
+#[cfg(test)]
+mod git_revision;
 mod github;
 mod guard;
 mod init;
