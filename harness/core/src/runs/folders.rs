@@ -3,6 +3,8 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use super::marker::{self, Marker};
 use super::name::{Join, LATEST, RunName};
@@ -214,8 +216,17 @@ pub(super) fn is_running(folder: &Path, marker: &Marker) -> bool {
 }
 
 /// Whether any process holds the run.
+///
+/// A lock can seem taken for an instant: another process asks the same question, or a child that was just forked still
+/// has the descriptor of a lock that its parent released. Therefore only a lock that stays taken counts.
 pub(super) fn is_held(folder: &Path) -> bool {
-    regular::open(&folder.join(GOING)).is_ok_and(|file| file.try_lock().is_err())
+    let is_locked = |file: &File, attempt: u32| {
+        if attempt > 0 {
+            thread::sleep(Duration::from_millis(5));
+        }
+        file.try_lock().is_err()
+    };
+    regular::open(&folder.join(GOING)).is_ok_and(|file| (0..4).all(|attempt| is_locked(&file, attempt)))
 }
 
 /// Creates the folder of a new run. It appears under its name only once it has its marker and lock.

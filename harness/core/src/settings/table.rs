@@ -191,7 +191,12 @@ impl fmt::Display for Values {
             Self::Number { most, .. } => write!(f, "a number from 0 to {most}"),
             Self::Words(words) => {
                 let words: Vec<String> = words.iter().map(|(word, _)| format!("`{word}`")).collect();
-                f.write_str(&words.join(" or "))
+                match words.split_last() {
+                    Some((last, others)) if !others.is_empty() => {
+                        write!(f, "{} or {last}", others.join(", "))
+                    }
+                    _ => f.write_str(&words.concat()),
+                }
             }
             Self::Names(_) => f.write_str("names, separated by commas"),
             Self::Folder(_) => f.write_str("a folder; unset it for the project's own"),
