@@ -18,7 +18,8 @@ from .values import Value
 def listing(recorder: Recorder, params: Mapping[str, Any]) -> dict[str, Any]:
     """Returns everything that one run recorded, as JSON: params, points, goldens in call order, inputs and weights.
 
-    `finding` is the kind of a finding of the lint that the script does not accept. `why` is its text.
+    `finding` is the kind of a finding of the lint that the script does not accept. `why` is its text. `unmatched` has the names
+    that the script hooks and that recorded nothing.
     """
     goldens = {name: golden.value for name, golden in recorder.goldens.items()}
     inputs = {name: pin.value for name, pin in recorder.pins.inputs.items()}
@@ -34,6 +35,7 @@ def listing(recorder: Recorder, params: Mapping[str, Any]) -> dict[str, Any]:
         "inputs": [_entry(name, value) for name, value in inputs.items()],
         "weights": [{**_entry(name, value), "file": files[name]} for name, value in weights.items()],
         "skipped": recorder.skipped,
+        "unmatched": [finding.message for finding in recorder.lint.refused if finding.kind == "never-called"],
     }
 
 

@@ -78,6 +78,14 @@ def test_a_listing_can_be_read_by_a_program(project: Path) -> None:
     assert not (project / "unused").exists()
 
 
+def test_a_listing_names_hooks_that_recorded_nothing(project: Path) -> None:
+    script = project / "exporter" / "reference.py"
+    hook = 'rec.lint.add("never-called", "attn", "no point matches `attn`")'
+    script.write_text(SCRIPT.replace('rec.save("mask", x > 5)', hook))
+    listed(project, "--param", "dim=4", "--report", "listing.json")
+    assert json.loads((project / "listing.json").read_text())["unmatched"] == ["no point matches `attn`"]
+
+
 @pytest.mark.slow
 def test_wrong_arguments_of_a_listing(project: Path) -> None:
     assert "`--param dim` is not NAME=VALUE" in listed(project, "--param", "dim").stderr

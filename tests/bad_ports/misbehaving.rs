@@ -212,10 +212,10 @@ const FAULTS: &[(&str, Fault)] = &[
         let is_first = workers.lines().next() == Some(&std::process::id().to_string());
         Ok(if name == "norm" && !is_first { x.multiply(Array::from_f32(1.01))? } else { x })
     }),
-    // Two mistakes that do not depend on each other.
+    // Two mistakes that do not depend on each other, the second in two stages.
     ("scaled_twice", |name, x| match name {
         "norm" => Ok(x.multiply(Array::from_f32(1.01))?),
-        "out" => Ok(x.add(Array::from_f32(0.5))?),
+        "gated" | "out" => Ok(x.add(Array::from_f32(0.5))?),
         _ => Ok(x),
     }),
     ("shape", |name, x| Ok(if name == "gated" { x.reshape(&[6, 48])? } else { x })),

@@ -147,8 +147,9 @@ fn a_second_mistake_is_another_faulty_stage() {
     is_red(
         &diagnose(&project, &[]),
         &[
-            "  another  faulty stage is `out` (tests/bad_ports/misbehaving.rs:",
+            "  another  faulty stage is `gated` (tests/bad_ports/misbehaving.rs:",
             "; its output is the golden plus 0.5",
+            "\n           `out`, by the same mistake\n",
         ],
     );
 }

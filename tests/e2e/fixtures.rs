@@ -44,7 +44,12 @@ fn fixtures_that_cannot_be_trusted_are_red_everywhere() {
         let ran = project.run(&[]);
         ran.is_red(words);
         assert_eq!(ran.ended("FAILED"), ["fixture", "gated", "norm", "out", "weights"], "{}", ran.text);
-        ran.prints(&["not run; see `gated_mlp/block::fixture`"]);
+        ran.prints(&["not run; see `gated_mlp/block::fixture`", "\n  nothing was compared: "]);
+        assert!(
+            !ran.text.contains("first divergence") && !ran.text.contains("diagnose gated_mlp"),
+            "{}",
+            ran.text
+        );
     }
 }
 

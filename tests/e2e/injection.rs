@@ -155,8 +155,17 @@ fn a_stage_that_was_never_reached_is_named_between_the_two_that_were() {
         "the port never reaches the tap `gated`, which is declared between `norm` and `out`\n",
         "between  `norm` (tests/bad_ports/misbehaving.rs:",
         ") and `out` (tests/bad_ports/misbehaving.rs:",
+        "add the tap there; if the port computes `gated` inside one operation with others",
         "also red `out`",
     ]);
+}
+
+#[test]
+fn a_port_that_is_not_finished_is_shown_its_next_tap() {
+    let project = Project::with_port("right");
+    let ran = Ran::of(project.command(&[]).env("BAD_PORTS_UNTAPPED", "out").output().unwrap());
+    ran.is_red(&["the port ends after `gated`: it never reaches the next tap, `out`\n"]);
+    assert!(!ran.text.contains("closer"), "{}", ran.text);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// Waits until `happens` returns true; fails the test after 30 seconds.
 #[track_caller]
-pub(crate) fn until(happens: impl Fn() -> bool) {
+pub(crate) fn until(mut happens: impl FnMut() -> bool) {
     let happened = (0..600).any(|_| {
         std::thread::sleep(Duration::from_millis(50));
         happens()

@@ -346,13 +346,16 @@ fn notes(project: &Project, package: &Package) -> Vec<String> {
 
 fn next_steps(suite: &str) -> String {
     let program = program();
-    let setup = match std::env::consts::OS {
-        "linux" => format!("  {program} setup\n      builds MLX's CPU backend into .parity/, once\n"),
-        _ => String::new(),
+    let (setup, start) = match std::env::consts::OS {
+        "linux" => (
+            format!("  {program} setup\n      builds MLX's CPU backend into .parity/, once\n"),
+            "when `setup` has ended, start it",
+        ),
+        _ => (String::new(), "start it now,"),
     };
     format!(
         "\nnext:\n{setup}  cargo test --test {suite} --no-run\n      \
-         compiles the suite, which takes minutes the first time: start it now, in another terminal\n  {program} new-spec my_model/block --from exporter/references/my_model.py\n      \
+         compiles the suite, which takes minutes the first time: {start} in another terminal\n  {program} new-spec my_model/block --from exporter/references/my_model.py\n      \
          writes a spec with every golden that your reference script records; without a script:\n      \
          {program} new-spec my_model/block --template llm\n  {}\n      \
          runs the suite; until a spec exists, it is red and says so\n",

@@ -235,7 +235,7 @@ fn registration(project: &Project, names: &SpecPaths, spec: &str) -> String {
     let (model, component) = (&names.model, &names.component);
     format!(
         "         .port(\"{model}::{component}\", |run| {{\n             \
-         let mut port = {library}{model}::{component}::Port::new()?;    // `run.params()?` reads the spec's params into a struct with `serde::Deserialize`\n\
+         let mut port = {library}{model}::{component}::Port::new()?;    // `run.params()?` reads the spec's params into a struct with `serde::Deserialize` (`cargo add serde --features derive`)\n\
          {weights}             port.forward(&[{}])?;\n             Ok(())\n         }})\n",
         inputs.join(", ")
     )

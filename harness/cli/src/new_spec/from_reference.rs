@@ -65,6 +65,9 @@ pub(super) fn run(project: &Project, arguments: &Arguments, script: &Path) -> Re
     for line in left_out(&left) {
         say(&format!("left out: {line}\n"));
     }
+    for message in &listing.unmatched {
+        say(&format!("recorded nothing: {message}; correct the name in `{script}`\n"));
+    }
     say(&format!("\ntaps of the port, in call order:\n{}", taps(&lines, "  ")));
     say(&left_to_do(project, &all));
     Ok(())

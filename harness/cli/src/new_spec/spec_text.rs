@@ -108,17 +108,24 @@ pub(super) fn same_again<'a>(skipped: impl Iterator<Item = (&'a String, &'a Stri
     per_loop(skipped.map(|(name, twin)| (name.as_str(), format!("the same elements as `{twin}`"))))
 }
 
-/// One line per loop, with the reason of its first name.
+/// One line per loop, with the reason of its first name. A `*` stands for a number that differs between the names.
 fn per_loop<'a>(names: impl Iterator<Item = (&'a str, String)>) -> Vec<String> {
-    let mut lines: Vec<(String, String)> = Vec::new();
+    let is_number = |part: &str| part.parse::<usize>().is_ok();
+    let are_one_loop = |a: &[&str], b: &[&str]| {
+        a.len() == b.len()
+            && a.iter().zip(b).all(|(a, b)| a == b || (*a == "*" || is_number(a)) && is_number(b))
+    };
+    let mut lines: Vec<(Vec<&str>, String)> = Vec::new();
     for (name, why) in names {
-        let parts = name.split('.').map(|part| if part.parse::<usize>().is_ok() { "*" } else { part });
-        let name = parts.collect::<Vec<&str>>().join(".");
-        if lines.iter().all(|(earlier, _)| *earlier != name) {
-            lines.push((name, why));
+        let parts: Vec<&str> = name.split('.').collect();
+        match lines.iter_mut().find(|(known, _)| are_one_loop(known, &parts)) {
+            Some((known, _)) => {
+                known.iter_mut().zip(&parts).filter(|(a, b)| a != b).for_each(|(a, _)| *a = "*")
+            }
+            None => lines.push((parts, why)),
         }
     }
-    lines.into_iter().map(|(name, why)| format!("{name}  ({why})")).collect()
+    lines.into_iter().map(|(name, why)| format!("{}  ({why})", name.join("."))).collect()
 }
 
 /// Returns the mapping of one checkpoint.
@@ -153,12 +160,12 @@ pub(super) fn checkpoint(
     format!("{{{}}}", keys.join(", "))
 }
 
-/// A length, or the name of the one parameter that has this value.
 /// Whether a length is written as the name of a param.
 fn is_named(length: usize, params: &Map<String, Value>) -> bool {
     dimension(length, params).parse::<usize>().is_err()
 }
 
+/// A length, or the name of the one param that has this value.
 fn dimension(length: usize, params: &Map<String, Value>) -> String {
     let mut same = params.iter().filter(|(_, value)| value.as_u64() == Some(length as u64));
     let is_name = |name: &str| {

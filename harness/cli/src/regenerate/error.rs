@@ -79,7 +79,8 @@ impl CommandError for RegenerateError {
     fn next(&self) -> Option<String> {
         Some(match self {
             Self::References(error) => return error.next(),
-            Self::NoSpec { .. } | Self::NoSpecs { .. } => "see the specs with `cargo xtask list`".into(),
+            Self::NoSpec { .. } => "see the specs with `cargo xtask list`".into(),
+            Self::NoSpecs { .. } => "write one with `cargo xtask new-spec <model>/<component> --from <reference.py>`".into(),
             Self::BrokenSpecs { .. } => "see what is wrong with `cargo xtask lint`, or name the specs to regenerate".into(),
             Self::NoReference { .. } => "name the script that exports its goldens in `reference.script`".into(),
             Self::TwoReferences { .. } => "give both the same `reference`, or one of them its own `fixtures`".into(),

@@ -29,6 +29,9 @@ pub(crate) struct Listing {
     /// Points whose tensors equal an earlier golden, with that golden.
     #[serde(default)]
     pub(crate) skipped: BTreeMap<String, String>,
+    /// A message per name that the script hooks and that recorded nothing.
+    #[serde(default)]
+    pub(crate) unmatched: Vec<String>,
     pub(crate) inputs: Vec<ListedTensor>,
     pub(crate) weights: Vec<ListedTensor>,
 }

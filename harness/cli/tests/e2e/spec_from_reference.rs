@@ -33,7 +33,8 @@ fn project() -> Project {
     let listing = json!({
         "format": 1, "params": {"dim": 64, "layers": 3, "tokens": 5}, "points": points, "goldens": goldens,
         "inputs": [{"name": "x", "dtype": "float32", "shape": [5, 64]}],
-        "weights": [{"name": "w", "dtype": "float32", "shape": [64, 64], "file": null}], "skipped": {}
+        "weights": [{"name": "w", "dtype": "float32", "shape": [64, 64], "file": null}], "skipped": {},
+        "unmatched": ["no point matches `attn`, did you mean `layers.0.attn`?"]
     });
     project.write("listing.json", &listing.to_string());
     project.write("src/lib.rs", "pub mod stack;\n");

@@ -76,6 +76,10 @@ fn share_of_gate(used: f64) -> String {
 fn short_text(account: &Account, trial: &TrialResult) -> String {
     let id = &account.spec.id;
     let what = match &trial.outcome {
+        // The text names the trial that reports why nothing ran.
+        TrialOutcome::Failed { class, line, .. } if !account.data.obstacles.is_empty() => {
+            return clean(&format!("{id}::{}: {}, {line}", trial.name, class.headline())).into_owned();
+        }
         TrialOutcome::Failed { class, line, .. } => {
             let metrics = trial.record.as_ref().and_then(|record| record.metrics.as_ref());
             let used = metrics.and_then(|metrics| metrics.difference.as_ref()?.used);
@@ -206,7 +210,8 @@ fn block(account: &Account, trial: &TrialResult, target: &str, most: usize, caus
         row("log", &log.display().to_string());
     }
     row("rerun", &rerun(account, trial, target));
-    if is_checkpoint {
+    // Where nothing was compared, the cause names what to do.
+    if is_checkpoint && account.data.obstacles.is_empty() {
         let program = program();
         row("next", &format!("{program} diagnose {}, or {program} report for the whole run", spec.id));
     }

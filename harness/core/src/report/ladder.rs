@@ -60,7 +60,9 @@ pub(super) fn ordered_ladder(account: &Account, rows: Rows, backwards: bool, col
     let first_whole = selected.iter().position(|trial| spec.checkpoint(&trial.name).is_none());
     let (checkpoints, whole) = selected.split_at(first_whole.unwrap_or(selected.len()));
     let timed = selected.iter().any(|trial| trial.warm_millis.is_some());
-    let first_red = checkpoints.iter().position(|trial| trial.is_failed());
+    // Where the port did not run, no checkpoint diverged.
+    let has_run = account.data.obstacles.is_empty();
+    let first_red = checkpoints.iter().position(|trial| trial.is_failed()).filter(|_| has_run);
     let mut marks = marks(account, checkpoints, first_red);
     let mut shown = checkpoints.to_vec();
     if backwards {

@@ -17,12 +17,15 @@ const SHOWN: usize = 4;
 
 /// The result of a red run in one sentence: the first faulty stage, and how its output differs.
 ///
-/// `None` without a faulty stage or drift. A failed weight audit and drawn random numbers come first in the sentence, because
-/// they make the values meaningless.
+/// `None` without a faulty stage or drift. If the spec or its fixtures kept the port from running, the sentence is about them. A
+/// failed weight audit and drawn random numbers come first in the sentence, because they make the values meaningless.
 pub(super) fn sentence(account: &Account) -> Option<String> {
     if account.data.weights_failed() {
         let crash = account.data.crash().unwrap_or_default();
         return Some(format!("the weights did not load; see {}::{WEIGHTS}: {crash}", account.spec.id));
+    }
+    if let Some(obstacle) = account.data.obstacles.first() {
+        return Some(format!("nothing was compared: {}", obstacle.text));
     }
     let text = match account.localisation()? {
         Localisation::Right | Localisation::Unknown(_) => return None,
@@ -34,7 +37,9 @@ pub(super) fn sentence(account: &Account) -> Option<String> {
         Localisation::Culprit(culprit) if culprit.class == Class::Crash => {
             crash_sentence(culprit, account.on_golden_inputs())
         }
-        Localisation::Culprit(culprit) if culprit.class == Class::Unreached => unreached_sentence(culprit),
+        Localisation::Culprit(culprit) if culprit.class == Class::Unreached => {
+            unreached_sentence(culprit) + &explained_later(culprit, account.on_golden_inputs())
+        }
         Localisation::Culprit(culprit) => {
             let name = culprit.name.as_str();
             let what = match culprit.causes.first() {
@@ -89,8 +94,21 @@ fn look_first(account: &Account) -> Option<String> {
     (!why.is_empty()).then(|| why.join("; "))
 }
 
+/// The first stage with a cause after one that was never reached: its mistake may be the one to mend.
+fn explained_later(culprit: &Culprit, local: &Account) -> String {
+    let stage = culprit.also.iter().find_map(|also| Some((also.name.as_str(), also.cause.as_ref()?)));
+    let text =
+        |(name, cause)| format!("; the output of `{name}`{} is {}", place(local, name), cause_text(cause));
+    stage.map(text).unwrap_or_default()
+}
+
 /// States that the port never reached a tap, where the spec declares it, and which tap may be meant.
 fn unreached_sentence(culprit: &Culprit) -> String {
+    if let (Some(after), None) = (&culprit.after, &culprit.before)
+        && near_tap(culprit).is_none()
+    {
+        return format!("the port ends after `{after}`: it never reaches the next tap, `{}`", culprit.name);
+    }
     let place = match (&culprit.after, &culprit.before) {
         (Some(after), Some(before)) => format!("between `{after}` and `{before}`"),
         (Some(after), None) => format!("after `{after}`"),
@@ -242,6 +260,7 @@ const EXPLAINED: f64 = 0.02;
 pub(super) fn closer_text(spec: &Spec, culprit: &Culprit) -> Option<String> {
     let id = &spec.id;
     let is_crash = culprit.class == Class::Crash;
+    let is_unreached = culprit.class == Class::Unreached;
     let is_explained = culprit.causes.first().is_some_and(|cause| cause.residual.part <= EXPLAINED);
     Some(match &culprit.closer {
         Closer::Unreached(names) => {
@@ -264,7 +283,13 @@ pub(super) fn closer_text(spec: &Spec, culprit: &Culprit) -> Option<String> {
             ),
             None => format!("the port taps {} there: export goldens for them, and declare them", some(names)),
         },
-        Closer::Taps if is_crash => return None,
+        // A port that ends too early needs its next part.
+        Closer::Taps if is_crash || is_unreached && culprit.before.is_none() => return None,
+        Closer::Taps if is_unreached => format!(
+            "add the tap there; if the port computes `{}` inside one operation with others, such as fused attention, remove its \
+             line from the spec",
+            culprit.name
+        ),
         Closer::Taps => "no tap lies between them: add taps there to narrow it down".to_owned(),
     })
 }
@@ -273,12 +298,11 @@ pub(super) fn closer_text(spec: &Spec, culprit: &Culprit) -> Option<String> {
 /// and those that nothing explains.
 pub(super) fn also_red(culprit: &Culprit, local: &Account, row: &mut impl FnMut(&str, &str)) {
     let main = culprit.causes.first();
-    let is_same = |cause: &Cause| {
-        main.is_some_and(|main| {
-            main.kind == cause.kind
-                && (main.text == cause.text || main.place.is_some() && main.place == cause.place)
-        })
+    let are_same = |a: &Cause, b: &Cause| {
+        let text = |cause: &Cause| without_checkpoints(&cause.text, &local.spec);
+        a.kind == b.kind && (text(a) == text(b) || a.place.is_some() && a.place == b.place)
     };
+    let is_same = |cause: &Cause| main.is_some_and(|main| are_same(main, cause));
     let (lost, reached): (Vec<&AlsoRed>, Vec<&AlsoRed>) =
         culprit.also.iter().partition(|also| also.class == Class::Unreached);
     // The same tap in another round of a loop belongs to code that all rounds share.
@@ -308,12 +332,22 @@ pub(super) fn also_red(culprit: &Culprit, local: &Account, row: &mut impl FnMut(
         let what = "tapped in the same line of the port, so most likely by the same mistake";
         row("also red", &format!("{}, {what}", some(&alike)));
     }
-    for (name, cause) in others.iter().take(SHOWN) {
+    let mut mistakes: Vec<(&str, &Cause, Vec<String>)> = Vec::new();
+    for (name, cause) in others {
+        match mistakes.iter_mut().find(|(_, known, _)| are_same(known, cause)) {
+            Some((.., again)) => again.push(name.to_owned()),
+            None => mistakes.push((name, cause, Vec::new())),
+        }
+    }
+    for (name, cause, again) in mistakes.iter().take(SHOWN) {
         let place = place(local, name);
         row("another", &format!("faulty stage is `{name}`{place}; its output is {}", cause_text(cause)));
+        if !again.is_empty() {
+            row("", &format!("{}, by the same mistake", some(again)));
+        }
     }
-    if let Some(more @ 1..) = others.len().checked_sub(SHOWN) {
-        row("", &format!("and {} with a mistake of its own", counted(more, "other stage")));
+    if let Some(more @ 1..) = mistakes.len().checked_sub(SHOWN) {
+        row("", &format!("and {}", counted(more, "other mistake")));
     }
     if !lost.is_empty() {
         let names: Vec<String> = lost.iter().map(|also| also.name.clone()).collect();
@@ -331,6 +365,13 @@ pub(super) fn also_red(culprit: &Culprit, local: &Account, row: &mut impl FnMut(
             ),
         );
     }
+}
+
+/// The text of a cause without the names of the spec's checkpoints: the same mistake in two stages starts from different tensors.
+fn without_checkpoints(text: &str, spec: &Spec) -> String {
+    let is_checkpoint = |(at, part): (usize, &str)| at % 2 == 1 && spec.checkpoint(part).is_some();
+    let parts = text.split('`').enumerate().map(|part| if is_checkpoint(part) { "" } else { part.1 });
+    parts.collect::<Vec<_>>().join("`")
 }
 
 /// The name of a tap with `#` for each number.

@@ -20,7 +20,8 @@ pub(super) fn finding_rows(account: &Account, row: &mut impl FnMut(&str, &str)) 
         Some(Localisation::Culprit(culprit)) => Some(culprit),
         _ => None,
     };
-    if let Some(main) = account.main_failure() {
+    // Where the port did not run, the sentence above says why.
+    if let Some(main) = account.main_failure().filter(|_| account.data.obstacles.is_empty()) {
         what_rows(main, row);
     }
     if let Some(culprit) = culprit {
@@ -160,10 +161,14 @@ pub(super) fn counts_row(account: &Account) -> String {
 /// Writes the commands to run next.
 pub(super) fn next_rows(account: &Account, row: &mut impl FnMut(&str, &str)) {
     let program = program();
-    let commands = [
-        (format!("{program} diagnose {}", account.spec.id), "what went wrong first, and why"),
-        (format!("{program} report --failures"), "the text of every failing test; --all: every checkpoint"),
-    ];
+    let failures =
+        (format!("{program} report --failures"), "the text of every failing test; --all: every checkpoint");
+    let diagnose = (format!("{program} diagnose {}", account.spec.id), "what went wrong first, and why");
+    // Where nothing was compared, there is nothing to diagnose.
+    let commands = match account.data.obstacles.is_empty() {
+        true => vec![diagnose, failures],
+        false => vec![failures],
+    };
     let width = commands.iter().map(|(command, _)| command.len()).max().unwrap_or(0);
     for (label, (command, what)) in ["next", ""].into_iter().zip(&commands) {
         row(label, &format!("{command:<width$}   {what}"));

@@ -2,6 +2,8 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdout, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use mlx_parity_cli::debug::Command;
 use serde_json::{Value, json};
@@ -77,10 +79,20 @@ impl Front for Terminal {
 }
 
 impl Drop for Terminal {
+    /// Ends the session by the end of the input. The terminal drops this key if it comes before the prompt, so it is typed
+    /// until the session has ended.
     fn drop(&mut self) {
-        // The end of the input ends the session.
-        let _ = self.child.stdin.take().map(|mut stdin| stdin.write_all(b"\x04"));
+        for _ in 0..600 {
+            let stdin = self.child.stdin.as_mut().unwrap();
+            let _ = stdin.write_all(b"\x04").and_then(|()| stdin.flush());
+            if self.child.try_wait().is_ok_and(|status| status.is_some()) {
+                return;
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+        let _ = self.child.kill();
         let _ = self.child.wait();
+        assert!(thread::panicking(), "the session did not end with its input");
     }
 }
 
