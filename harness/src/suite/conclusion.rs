@@ -8,7 +8,7 @@ use libtest_mimic::{Arguments, Conclusion, FormatSetting};
 use super::context::now;
 use super::trials::SuiteTrials;
 use mlx_parity_core::report::{Detail, not_kept, run_text, write_reports};
-use mlx_parity_core::results::{ExpectedSpecs, Fate, RunResults, SuiteData};
+use mlx_parity_core::results::{Account, ExpectedSpecs, Fate, RunResults, SuiteData};
 use mlx_parity_core::run_folder::{SuiteEnd, TrialLine, TrialStatus};
 use mlx_parity_core::spec::list::counted;
 use mlx_parity_core::text::error_chain;
@@ -51,7 +51,7 @@ pub(super) fn conclude(suite: &SuiteTrials, arguments: &Arguments, conclusion: &
         }
         if !quiet {
             print_specs(&run);
-            print_next(suite, &counts);
+            print_next(suite, &run, &counts);
         }
     }
     if !quiet {
@@ -144,13 +144,19 @@ fn results(suite: &SuiteTrials, lines: Vec<TrialLine>, end: SuiteEnd) -> RunResu
 }
 
 /// Prints the run folder, and what to run next.
-fn print_next(suite: &SuiteTrials, counts: &Counts) {
+fn print_next(suite: &SuiteTrials, run: &RunResults, counts: &Counts) {
     let program = program();
     if let Some(Ok(folder)) = suite.context.reported_folder() {
         println!("parity: everything that was measured: {}", suite.context.shown(folder).display());
     }
-    if counts.failed > 0 {
-        println!("parity: next: `{program} diagnose`, then `{program} report`");
+    // Where nothing was compared, or nothing diverged, there is nothing to diagnose.
+    let is_compared = |account: &Account| account.data.obstacles.is_empty() && account.first_red().is_some();
+    let has_divergence =
+        run.specs.iter().any(|spec| matches!(&spec.fate, Fate::Ran(account) if is_compared(account)));
+    match counts.failed {
+        0 => {}
+        _ if has_divergence => println!("parity: next: `{program} diagnose`, then `{program} report`"),
+        _ => println!("parity: next: do what the failures above name; `{program} report` shows them again"),
     }
     // First things first: a red run has something else to do next.
     if counts.new > 0 && counts.failed == 0 {

@@ -62,7 +62,7 @@ use workplace::{Workplace, check_target, committed, has_leftovers};
     `# parity: environment = \"torch\"` names the dependency group. Without this line,\n\
     `environment` in `[tool.parity]`, in the pyproject.toml beside the lock, names the group. If\n\
     nothing is locked, the machine's Python runs the script (PARITY_PYTHON selects another). The\n\
-    command shows what changes, asks, and then replaces the old set in one step.\n\n\
+    command shows what changes, asks before it replaces a set, and replaces it in one step.\n\n\
     Each run of a script may take 30 minutes (`timeout` in the spec's `reference`). The script\n\
     sees PATH, HOME and a few more of your environment variables, which exporter/README.md\n\
     lists; `env: [HF_TOKEN]` in `reference` adds one.\n\n\
@@ -180,7 +180,7 @@ pub(crate) fn not_current<'a>(
     wrong
 }
 
-/// Makes sets in the workplace, shows what changes, asks, and replaces.
+/// Makes sets in the workplace, shows what changes, and asks before it replaces a set.
 fn regenerate(
     project: &Project,
     arguments: &Arguments,
@@ -237,9 +237,11 @@ fn regenerate(
         }
         show(set, new, &changes, wrong, arguments.full);
         let is_new = !fixture_root.join(set.folder).exists();
-        let verb = if is_new { "add" } else { "replace" };
-        let answer =
-            if arguments.yes { YesNo::Yes } else { ask(&format!("{verb} the fixtures `{}`?", set.folder)) };
+        // A new set replaces nothing.
+        let answer = match arguments.yes || is_new {
+            true => YesNo::Yes,
+            false => ask(&format!("replace the fixtures `{}`?", set.folder)),
+        };
         match answer {
             YesNo::Yes => {
                 *(if is_new { &mut new_sets } else { &mut replaced }) += 1;

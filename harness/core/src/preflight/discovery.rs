@@ -71,8 +71,8 @@ fn undeclared(fixture_root: &Path, folder: &str, declared: &BTreeSet<String>) ->
     let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
     (!extra.is_empty()).then(|| {
         format!(
-            "fixtures `{folder}` have goldens that no spec declares: `{}`{more}; declare them as checkpoints, or run \
-             `{} regenerate-fixtures {folder}`, which leaves them out",
+            "fixtures `{folder}` have goldens that no spec declares: `{}`{more}; declare them as checkpoints, or remove them \
+             with `{} fixtures rm {folder} NAME…`",
             shown.join("`, `"),
             program()
         )

@@ -7,6 +7,7 @@ use crate::diagnose::{Cause, CauseKind, Fact};
 use crate::gate::{Class, Phase};
 use crate::record::Location;
 use crate::results::{Account, AlsoRed, Closer, Culprit, FIXTURE, Localisation, TrialOutcome, WEIGHTS};
+use crate::run_folder::Audit;
 use crate::spec::{Spec, list::counted};
 use crate::text::printable::clean;
 use crate::text::program::program;
@@ -82,7 +83,11 @@ fn look_first(account: &Account) -> Option<String> {
     let failed = |name: &str| {
         account.trial(name).is_some_and(|trial| matches!(trial.outcome, TrialOutcome::Failed { .. }))
     };
-    let audited = account.data.audit().is_some_and(|audit| !audit.is_clean()) && failed(WEIGHTS);
+    // A port that ends early has not come to some of its weights.
+    let ends_early = matches!(account.localisation(), Some(Localisation::Culprit(culprit))
+        if culprit.class == Class::Unreached && culprit.before.is_none());
+    let is_wrong = |audit: &Audit| !audit.is_clean() && !(ends_early && audit.is_incomplete());
+    let audited = account.data.audit().is_some_and(is_wrong) && failed(WEIGHTS);
     let drew = account.data.drew() && failed(FIXTURE);
     let why =
         [(audited, WEIGHTS, "the weight audit failed"), (drew, FIXTURE, "the port drew random numbers")];

@@ -116,6 +116,11 @@ impl Audit {
         ]
     }
 
+    /// Returns whether the only problem is that weights were not taken, as in a port that is not finished.
+    pub fn is_incomplete(&self) -> bool {
+        self.faults().iter().all(|(kind, _, found)| *kind == "UNUSED" || found.is_empty())
+    }
+
     /// Returns whether every weight exists, fits, and was taken.
     pub fn is_clean(&self) -> bool {
         self.faults().iter().all(|(_, _, found)| found.is_empty())

@@ -54,18 +54,20 @@ fn a_set_is_made_kept_and_made_again_when_its_script_changes() {
 #[test]
 fn nothing_is_replaced_without_consent() {
     let project = Project::new();
+    // A new set replaces nothing.
+    project.prints(1, &[], 0, &["3 tensors: 3 added", "1 new, 0 replaced"]);
     project.prints(
-        1,
-        &[],
+        2,
+        &["--force"],
         1,
         &[
-            "3 tensors: 3 added",
+            "3 tensors: 3 changed",
             "1 set would change, but there is no terminal to ask on; nothing was replaced",
             "pass `--yes`",
         ],
     );
-    assert_eq!(project.mark(), None);
-    assert_eq!(project.entries(), [""; 0]);
+    assert_eq!(project.mark(), Some(1));
+    assert_eq!(project.entries(), ["model"]);
 }
 
 #[test]
