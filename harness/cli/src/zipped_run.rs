@@ -90,9 +90,8 @@ fn unpack_into(path: &Path, home: &Path, with_tensors: bool) -> Result<PathBuf, 
         if !with_tensors && is_tensor(&target) {
             continue;
         }
-        left = left
-            .checked_sub(copy(&mut entry, &mut out, left).map_err(unpacking)?)
-            .ok_or_else(too_large)?;
+        left =
+            left.checked_sub(copy(&mut entry, &mut out, left).map_err(unpacking)?).ok_or_else(too_large)?;
     }
     run_folder(home).ok_or_else(|| ZipError::NoRun { path: path.to_owned() })
 }

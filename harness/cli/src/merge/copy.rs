@@ -65,7 +65,8 @@ pub(super) fn write(
     }
     Folder::at(run.to_owned()).write_json(MERGED, &plan.runs)?;
     if unpacked.exists() {
-        fs::remove_dir_all(unpacked).map_err(|source| FolderError::Write { path: unpacked.to_owned(), source })?;
+        fs::remove_dir_all(unpacked)
+            .map_err(|source| FolderError::Write { path: unpacked.to_owned(), source })?;
     }
     Ok(())
 }

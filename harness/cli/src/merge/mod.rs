@@ -40,9 +40,10 @@ pub(crate) enum MergeError {
 impl CommandError for MergeError {
     fn next(&self) -> Option<String> {
         match self {
-            Self::Nothing { .. } => {
-                Some("give the run folders or zip files of all parts, as in `cargo xtask report --merge parts/*`".into())
-            }
+            Self::Nothing { .. } => Some(
+                "give the run folders or zip files of all parts, as in `cargo xtask report --merge parts/*`"
+                    .into(),
+            ),
             _ => None,
         }
     }
@@ -66,8 +67,9 @@ fn merged(project: &Project, runs: &[String]) -> Result<PathBuf, MergeError> {
         match load(project, run, name, &unpacked.join(at.to_string())) {
             Err(finding) => findings.push(finding),
             Ok(part) => match parts.iter().find(|known| known.is_same(&part)) {
-                Some(known) => findings
-                    .push(MergeFinding::Twice { run: part.name.clone(), first: known.name.clone() }),
+                Some(known) => {
+                    findings.push(MergeFinding::Twice { run: part.name.clone(), first: known.name.clone() })
+                }
                 None => parts.push(part),
             },
         }

@@ -201,7 +201,9 @@ pub fn failures(run: &RunResults) -> String {
 pub fn environments(run: &RunResults) -> Vec<String> {
     if let Some(merged) = &run.merged {
         let parts = merged.parts.iter().map(|part| format!("  {part}"));
-        return iter::once(format!("merged from {}:", counted(merged.parts.len(), "run"))).chain(parts).collect();
+        return iter::once(format!("merged from {}:", counted(merged.parts.len(), "run")))
+            .chain(parts)
+            .collect();
     }
     let environments = run.accounts().filter_map(|account| account.data.environment());
     let mut lines: Vec<String> =

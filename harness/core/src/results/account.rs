@@ -176,7 +176,8 @@ fn merged_outcome(known: Option<&TrialOutcome>, line: Option<&TrialLine>) -> Opt
     };
     let failed = || {
         let text = line.text.as_deref().and_then(|text| text.lines().next());
-        let text = text.unwrap_or("it failed in the run that judged it, whose records are not in the merged run");
+        let text =
+            text.unwrap_or("it failed in the run that judged it, whose records are not in the merged run");
         TrialOutcome::failed(line.class.unwrap_or(Class::Crash), text.to_owned())
     };
     match (line.status, known) {

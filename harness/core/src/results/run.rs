@@ -124,9 +124,8 @@ impl RunResults {
         let merged = MergedRuns::read(folder)?;
         let lines = suites.iter().flat_map(|suite| &suite.trials).map(|line| (line.trial.as_str(), line));
         let judged: Option<HashMap<&str, &TrialLine>> = merged.as_ref().map(|_| lines.collect());
-        let mut run = Self::of(&suites, expected, |planned, plan| {
-            from_folder(folder, planned, plan, judged.as_ref())
-        });
+        let mut run =
+            Self::of(&suites, expected, |planned, plan| from_folder(folder, planned, plan, judged.as_ref()));
         let findings = merged.iter().flat_map(|merged| &merged.findings).map(ToString::to_string);
         run.others.splice(0..0, findings);
         run.merged = merged;

@@ -147,10 +147,16 @@ impl fmt::Display for MergeFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("merge: ")?;
         match self {
-            Self::OnlyOne { run } => write!(f, "only one run was given, `{}`; give every part of the suite", clean(run)),
+            Self::OnlyOne { run } => {
+                write!(f, "only one run was given, `{}`; give every part of the suite", clean(run))
+            }
             Self::Missing { runs } => {
                 let noun = if runs.len() == 1 { "is" } else { "are" };
-                write!(f, "by the names of the runs, {} {noun} missing; see whether its job ran", list(runs, "other"))
+                write!(
+                    f,
+                    "by the names of the runs, {} {noun} missing; see whether its job ran",
+                    list(runs, "other")
+                )
             }
             Self::Unreadable { run, why } => write!(f, "`{}` cannot be read: {}", clean(run), clean(why)),
             Self::Session { run } => {
@@ -176,8 +182,10 @@ impl fmt::Display for MergeFinding {
             ),
             Self::Suite { run, why } => write!(f, "`{}` cannot be trusted: {}", clean(run), clean(why)),
             Self::Differs { what, values } => {
-                let values: Vec<String> =
-                    values.iter().map(|(value, runs)| format!("{} in {}", clean(value), list(runs, "other run"))).collect();
+                let values: Vec<String> = values
+                    .iter()
+                    .map(|(value, runs)| format!("{} in {}", clean(value), list(runs, "other run")))
+                    .collect();
                 write!(f, "{} differs: {}", clean(what), values.join("; "))
             }
             Self::Dirty { runs } => write!(
@@ -213,11 +221,9 @@ fn hole(
     unmet: &[(String, String)],
 ) -> fmt::Result {
     match spec {
-        None => write!(
-            f,
-            "no run judged {}; give one job the filter `parity::`",
-            list(trials, "other trial")
-        )?,
+        None => {
+            write!(f, "no run judged {}; give one job the filter `parity::`", list(trials, "other trial"))?
+        }
         Some(spec) => write!(f, "no run judged {}", part(spec, trials, of))?,
     }
     for (run, reason) in unmet {
@@ -231,7 +237,9 @@ fn part(spec: &str, trials: &[String], of: usize) -> String {
     let spec = clean(spec);
     match trials.len() == of {
         true => format!("`{spec}` ({})", counted(of, "trial")),
-        false => format!("{} of {} of `{spec}` ({})", trials.len(), counted(of, "trial"), list(trials, "other")),
+        false => {
+            format!("{} of {} of `{spec}` ({})", trials.len(), counted(of, "trial"), list(trials, "other"))
+        }
     }
 }
 

@@ -71,7 +71,8 @@ impl Out {
     /// Returns the size of what killed processes left in the folder of all runs.
     pub fn leftover_runs(&self) -> Vec<(PathBuf, u64)> {
         let runs = self.runs();
-        let aside = folders::folders(&runs).filter(|path| folders::is_put_aside(path) && !folders::is_held(path));
+        let aside =
+            folders::folders(&runs).filter(|path| folders::is_put_aside(path) && !folders::is_held(path));
         let ours = aside.filter(|path| Marker::read(path).is_some());
         ours.map(|path| (path.clone(), size::of_folder(&path))).collect()
     }

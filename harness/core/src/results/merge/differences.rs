@@ -102,6 +102,8 @@ fn digests(parts: &[RunPart]) -> Vec<MergeFinding> {
 pub(super) fn missing_numbers(given: &[String]) -> Option<MergeFinding> {
     let mut series: BTreeMap<(&str, usize, &str), BTreeSet<usize>> = BTreeMap::new();
     for name in given {
+        // Some parts may be zipped, and others not.
+        let name = name.strip_suffix(".zip").unwrap_or(name);
         if let Some((before, number, count, after)) = numbered(name) {
             series.entry((before, count, after)).or_default().insert(number);
         }
@@ -114,10 +116,12 @@ pub(super) fn missing_numbers(given: &[String]) -> Option<MergeFinding> {
     (!runs.is_empty()).then_some(MergeFinding::Missing { runs })
 }
 
-/// Splits `part-2-of-3.zip` into `part-`, 2, 3 and `.zip`.
+/// Splits `part-2-of-3-linux` into `part-`, 2, 3 and `-linux`.
 fn numbered(name: &str) -> Option<(&str, usize, usize, &str)> {
     let (before, after) = name.rsplit_once("-of-")?;
-    let start = before.rfind(|c: char| !c.is_ascii_digit()).map_or(0, |at| at + before[at..].chars().next().map_or(1, char::len_utf8));
+    let start = before
+        .rfind(|c: char| !c.is_ascii_digit())
+        .map_or(0, |at| at + before[at..].chars().next().map_or(1, char::len_utf8));
     let end = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
     let (number, count) = (before[start..].parse().ok()?, after[..end].parse().ok()?);
     (1..=MOST_PARTS).contains(&count).then_some((&before[..start], number, count, &after[end..]))
@@ -136,8 +140,8 @@ mod tests {
     fn numbered_names_show_which_runs_are_missing() {
         assert_eq!(missing(&["a", "b"]), None);
         assert_eq!(missing(&["part-1-of-2", "part-2-of-2"]), None);
-        let text = missing(&["part-1-of-3.zip", "part-3-of-3.zip"]).unwrap();
-        assert!(text.contains("`part-2-of-3.zip` is missing"), "{text}");
+        let text = missing(&["part-1-of-3.zip", "part-3-of-3"]).unwrap();
+        assert!(text.contains("`part-2-of-3` is missing"), "{text}");
         assert_eq!(missing(&["1-of-1"]), None);
         assert_eq!(missing(&["part-x-of-3", "é-of-2", "2-of-99999"]), None);
         assert!(missing(&["é1-of-2"]).unwrap().contains("`é2-of-2`"));

@@ -48,6 +48,11 @@ impl<'a> Judged<'a> {
         self.lines.get(format!("{spec}::{trial}").as_str()).map_or(&[], Vec::as_slice)
     }
 
+    /// Returns how many trials the part at this position judged.
+    pub(super) fn count(&self, part: usize) -> usize {
+        self.lines.values().filter(|outcomes| outcomes.iter().any(|&(at, _)| at == part)).count()
+    }
+
     /// Returns the finding for the trials that belong to no spec. Several parts may judge them: each looks at its own machine.
     pub(super) fn whole_run(&self, parts: &[RunPart]) -> Option<MergeFinding> {
         // With a broken spec file there is no trial `parity::discovery`.
@@ -58,7 +63,8 @@ impl<'a> Judged<'a> {
             .filter(|name| !self.lines.contains_key(name) && !(is_broken && *name == DISCOVERY))
             .map(str::to_owned)
             .collect();
-        let hole = || MergeFinding::Hole { spec: None, of: names.len(), trials: missing.clone(), unmet: Vec::new() };
+        let hole =
+            || MergeFinding::Hole { spec: None, of: names.len(), trials: missing.clone(), unmet: Vec::new() };
         (!missing.is_empty()).then(hole)
     }
 }

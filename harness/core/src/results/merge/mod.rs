@@ -55,7 +55,12 @@ pub struct MergedSpec {
 /// `given` the names of all runs, also of those that could not be read.
 ///
 /// Specs are read one by one, so the most memory is that of one spec and its records.
-pub fn merge(parts: &[RunPart], given: &[String], mut findings: Vec<MergeFinding>, shown: &Path) -> MergePlan {
+pub fn merge(
+    parts: &[RunPart],
+    given: &[String],
+    mut findings: Vec<MergeFinding>,
+    shown: &Path,
+) -> MergePlan {
     if let [run] = given {
         findings.push(MergeFinding::OnlyOne { run: run.clone() });
     }

@@ -27,7 +27,9 @@ pub enum PartError {
     #[error("it is a merged run")]
     Merged,
     /// No suite wrote a plan.
-    #[error("it has no folder `suites` with a plan: it was killed before its first test, or is not a run folder")]
+    #[error(
+        "it has no folder `suites` with a plan: it was killed before its first test, or is not a run folder"
+    )]
     NoSuites,
     /// The run names a file outside its folder.
     #[error("its plan has the spec `{id}`, whose folder would not be inside the run folder")]
@@ -54,8 +56,7 @@ impl RunPart {
         for suite in SuiteFolder::all(&folder) {
             names.extend(suite.read_plan()?.map(|_| suite.name()));
         }
-        let suites: Vec<(String, SuiteData)> =
-            names.into_iter().zip(SuiteData::read_all(&folder)?).collect();
+        let suites: Vec<(String, SuiteData)> = names.into_iter().zip(SuiteData::read_all(&folder)?).collect();
         if suites.is_empty() {
             return Err(PartError::NoSuites);
         }
@@ -70,7 +71,8 @@ impl RunPart {
 
     /// Returns whether this is the same run as another, also if one of them was zipped or renamed.
     pub fn is_same(&self, other: &Self) -> bool {
-        let same_place = |a: &Path, b: &Path| matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b);
+        let same_place =
+            |a: &Path, b: &Path| matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b);
         let same_suite = |((name, one), (other_name, two)): (&(String, SuiteData), &(String, SuiteData))| {
             // The start has milliseconds. Two jobs that start at once judge different trials.
             let plan = Plan { folder: one.plan.folder.clone(), ..two.plan.clone() };
@@ -163,7 +165,8 @@ fn is_inside(id: &str) -> bool {
     !id.contains(['\\', '\0'])
         && parts.clone().next() != Some(Component::Normal("suites".as_ref()))
         && parts.clone().next().is_some()
-        && parts.all(|part| matches!(part, Component::Normal(name) if !name.to_string_lossy().starts_with('.')))
+        && parts
+            .all(|part| matches!(part, Component::Normal(name) if !name.to_string_lossy().starts_with('.')))
 }
 
 #[cfg(test)]

@@ -38,7 +38,8 @@ struct Seen {
 
 /// Looks at the specs of all parts, one after another.
 pub(super) fn look(parts: &[RunPart], judged: &Judged<'_>) -> LookedAt {
-    let described = |part: &RunPart| MergedPart {
+    let described = |(at, part): (usize, &RunPart)| MergedPart {
+        trials: judged.count(at),
         name: part.name.clone(),
         started: part.plans().map(|plan| plan.started.clone()).min().unwrap_or_default(),
         checkout: part.plans().find_map(|plan| plan.checkout.clone()),
@@ -47,7 +48,7 @@ pub(super) fn look(parts: &[RunPart], judged: &Judged<'_>) -> LookedAt {
     };
     let mut looked = LookedAt {
         merged: Vec::new(),
-        parts: parts.iter().map(described).collect(),
+        parts: parts.iter().enumerate().map(described).collect(),
         findings: judged.whole_run(parts).into_iter().collect(),
         classes: HashMap::new(),
     };
@@ -106,7 +107,6 @@ impl LookedAt {
         for (part, _) in self.parts.iter_mut().zip(&counts).filter(|(_, count)| **count > 0) {
             part.specs += 1;
         }
-        self.parts.iter_mut().zip(&counts).for_each(|(part, count)| part.trials += count);
         let is_ignored = unjudged.len() == of && planned.unmet.len() == planned.plans;
         if !unjudged.is_empty() && !is_ignored {
             let unmet = planned.unmet.iter().map(|&(at, reason)| (name(at), reason.to_owned())).collect();
@@ -131,9 +131,9 @@ impl LookedAt {
 /// port ran to its end, that is red, and that judged the most trials.
 fn chosen(id: &str, counts: &[usize], seen: &[Option<Seen>], judged: &Judged<'_>) -> Option<MergedSpec> {
     let candidates = seen.iter().enumerate().filter_map(|(at, seen)| Some((at, seen.as_ref()?)));
-    let (part, _) = candidates.filter(|(at, _)| counts[*at] > 0).max_by_key(|(at, seen)| {
-        (seen.readable, !seen.stopped, seen.red, counts[*at], Reverse(*at))
-    })?;
+    let (part, _) = candidates
+        .filter(|(at, _)| counts[*at] > 0)
+        .max_by_key(|(at, seen)| (seen.readable, !seen.stopped, seen.red, counts[*at], Reverse(*at)))?;
     let stats = judged.outcomes(id, STATS).iter().map(|&(at, _)| at).find(|at| seen[*at].is_some());
     Some(MergedSpec { id: id.to_owned(), part, stats: stats.filter(|at| *at != part) })
 }
@@ -188,9 +188,9 @@ fn disagreements(parts: &[RunPart], seen: &[Option<Seen>]) -> Vec<Disagreement> 
         }
     }
     let of = |name: &String| {
-        let ended = ran.iter().filter_map(|(at, seen)| {
-            Some((parts[*at].name.clone(), seen.ended.get(name)?.0.clone()))
-        });
+        let ended = ran
+            .iter()
+            .filter_map(|(at, seen)| Some((parts[*at].name.clone(), seen.ended.get(name)?.0.clone())));
         disagreement(name, ended.collect())
     };
     names.into_iter().filter_map(of).collect()

@@ -95,7 +95,10 @@ fn outcomes(suites: &[(&RunPart, &SuiteData)], classes: &HashMap<String, Class>)
     }
     let with_class = |line: &TrialLine| {
         let class = line.class.or_else(|| classes.get(&line.trial).copied());
-        TrialLine { class: class.filter(|_| line.status == TrialStatus::Failed).or(line.class), ..line.clone() }
+        TrialLine {
+            class: class.filter(|_| line.status == TrialStatus::Failed).or(line.class),
+            ..line.clone()
+        }
     };
     lines.into_iter().map(with_class).collect()
 }
