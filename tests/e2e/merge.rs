@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::interrupted_runs::hanging;
 use crate::project::{Project, Ran, SPEC};
 
 /// The second spec of the projects here, over the same fixtures.
@@ -289,6 +290,23 @@ fn a_job_that_was_killed_is_a_finding() {
             "merge: `gated_mlp/block` is not the same in",
         ],
     );
+}
+
+#[test]
+fn a_part_that_still_runs_or_ran_nothing_is_a_finding() {
+    let project = Project::with_port("hang");
+    part(&project, "whole", &["parity::"]).is_green();
+    let mut running = hanging(&project, &[("PARITY_RUN", "going")]);
+    let ran = merge(&project, &["whole", "going"]);
+    running.kill().unwrap();
+    running.wait().unwrap();
+    is_found(&ran, &["merge: `going` is still running; merge it after its end"]);
+    // A suite that refuses its settings fails every trial for this reason.
+    let mut command = project.command(&["--exact", "gated_mlp/block::norm"]);
+    command.env("NEXTEST_RUN_ID", "refused").env("PARITY_RUN", "refused").env("PARITY_LEVEL", "high");
+    Ran::of(command.output().unwrap()).is_red(&["PARITY_LEVEL is `high`"]);
+    let ran = merge(&project, &["whole", "refused-"]);
+    is_found(&ran, &["merge: `refused-` cannot be trusted: PARITY_LEVEL is `high`"]);
 }
 
 #[test]

@@ -74,7 +74,9 @@ pub(super) fn write(
 /// Copies a folder without locks, temporary files, links, and the folders in `others`.
 fn tree(from: &Path, to: &Path, others: &[PathBuf], unpacked: &Path) -> Result<(), CopyError> {
     let is_other = |path: &Path| others.iter().any(|other| other == path);
-    for entry in WalkDir::new(from).into_iter().filter_entry(|entry| !is_other(entry.path())) {
+    for entry in
+        WalkDir::new(from).follow_root_links(false).into_iter().filter_entry(|entry| !is_other(entry.path()))
+    {
         let failed = |source| CopyError::Copy { from: from.to_owned(), to: to.to_owned(), source };
         let entry = entry.map_err(|error| failed(error.into()))?;
         let is_hidden = entry.depth() > 0 && entry.file_name().to_string_lossy().starts_with('.');

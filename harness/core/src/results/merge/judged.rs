@@ -60,7 +60,8 @@ impl<'a> Judged<'a> {
         let names = [SMOKE, DISCOVERY];
         let missing: Vec<String> = names
             .into_iter()
-            .filter(|name| !self.lines.contains_key(name) && !(is_broken && *name == DISCOVERY))
+            .filter(|name| !self.lines.contains_key(name))
+            .filter(|name| !is_broken || *name != DISCOVERY)
             .map(str::to_owned)
             .collect();
         let hole =

@@ -106,7 +106,8 @@ impl RunPart {
                 }
             }
         }
-        if self.usable().all(|suite| suite.trials.is_empty()) {
+        let mut usable = self.usable().peekable();
+        if usable.peek().is_some() && usable.all(|suite| suite.trials.is_empty()) {
             findings.push(MergeFinding::Empty { run: run(), selected: self.selected() });
         }
         findings
