@@ -19,6 +19,7 @@ mod kill_campaign;
 mod lint;
 mod listing;
 mod looking;
+mod merge;
 mod mlx_answers;
 mod mutation;
 mod new_port;

@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use super::Project;
 use super::lint::{Git, GitError};
-use super::zipped_run::{ZipError, unpack};
+use super::zipped_run::{ZipError, unpack, unpack_whole};
 use crate::error::CommandError;
 use mlx_parity_core::results::SuiteData;
 use mlx_parity_core::runs::{Out, is_debug_session};
@@ -93,6 +93,17 @@ pub(super) fn find_with_sessions(project: &Project, name: Option<&str>) -> Resul
     found(project, name, true)
 }
 
+/// Finds the folder of the run or the debug session with this name or path. A zip file is unpacked into `home`, with its
+/// tensors.
+pub(super) fn find_whole(project: &Project, name: &str, home: &Path) -> Result<PathBuf, RunsError> {
+    let path = Path::new(name);
+    let is_run = !name.contains(['/', '\\']) && Out::of(project.root()).run(name).is_dir();
+    match is_zip(path) && !is_run {
+        true => Ok(unpack_whole(path, home)?),
+        false => found(project, Some(name), true).map(|run| run.folder().to_owned()),
+    }
+}
+
 fn found(project: &Project, name: Option<&str>, sessions_too: bool) -> Result<FoundRun, RunsError> {
     let runs = Out::of(project.root()).path().join("runs");
     let name = name.unwrap_or("latest");
@@ -106,7 +117,7 @@ fn found(project: &Project, name: Option<&str>, sessions_too: bool) -> Result<Fo
         return Ok(FoundRun::Folder(run));
     }
     let path = Path::new(name);
-    if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("zip")) && path.exists() {
+    if is_zip(path) {
         let (unpacked, folder) = unpack(path)?;
         if is_debug_session(&folder) && !sessions_too {
             return Err(RunsError::Debug { run: path.to_owned(), name: name.to_owned() });
@@ -124,6 +135,11 @@ fn found(project: &Project, name: Option<&str>, sessions_too: bool) -> Result<Fo
         entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     let near = did_you_mean(name, known.iter().map(String::as_str));
     Err(RunsError::NoRun { run: name.to_owned(), runs, near })
+}
+
+/// Whether the path is that of an existing zip file, by its name.
+fn is_zip(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("zip")) && path.exists()
 }
 
 /// Finds the debug session with this name or path.

@@ -64,6 +64,7 @@ mod lint;
 mod list;
 mod live;
 mod manifest;
+mod merge;
 mod mlx_rs_versions;
 mod mutate;
 mod new_spec;

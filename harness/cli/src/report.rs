@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use thiserror::Error;
 
 use super::find_run::{FoundRun, RunsError, find_earlier, find_with_sessions};
+use super::merge::merge;
 use super::pack::{PackError, pack};
 use super::parity::{ParityError, finish};
 use super::{CliError, Project, say};
@@ -29,14 +30,19 @@ use mlx_parity_core::text::printable::clean_lines;
     cargo xtask report 20261116T044352647Z-12751\n  \
     cargo xtask report run.zip --html         a zipped run folder, from any machine, as a page\n  \
     cargo xtask report --against main         what changed since the newest run at `main`\n  \
-    cargo xtask report --keep before-bump     pins the run, so that no newer one removes it\n\n\
+    cargo xtask report --keep before-bump     pins the run, so that no newer one removes it\n  \
+    cargo xtask report --merge parts/*        the parts of a suite that several machines ran, as one run\n\n\
     For a debug session, the command prints the trace; --html and --pack work as for a run.\n\
     For a run, it writes report.html, report.txt, junit.xml and trials.jsonl into the run folder.\n\
-    It never changes a zip file.\n\
+    It never changes a zip file. --merge makes a new run, which is red if a trial was judged by no part or\n\
+    by two, or if the parts do not belong together; the report names each reason.\n\
     Exits with 1 when the run is red, incomplete, still running or a debug session, and with 0 otherwise.")]
 pub(crate) struct Arguments {
     /// A folder in target/parity/runs or target/parity/debug, or the path of a run folder or zip file [default: newest]
     run: Option<String>,
+    /// Merge the parts of a split suite into a new run, and report it: names, run folders or zip files
+    #[arg(long, value_name = "RUN", num_args = 1.., conflicts_with = "run")]
+    merge: Vec<String>,
     /// Print every checkpoint of every spec
     #[arg(long)]
     all: bool,
@@ -106,7 +112,10 @@ impl CommandError for ReportFileError {
 }
 
 pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, CliError> {
-    let mut run = find_with_sessions(project, arguments.run.as_deref())?;
+    let mut run = match arguments.merge.as_slice() {
+        [] => find_with_sessions(project, arguments.run.as_deref())?,
+        parts => FoundRun::Folder(merge(project, parts)?),
+    };
     if is_debug_session(run.folder()) {
         return report_session(&run, arguments);
     }

@@ -14,8 +14,10 @@ use zip::result::ZipError as ArchiveError;
 use mlx_parity_core::files::{regular, size};
 use mlx_parity_core::runs::is_debug_session;
 
-/// The largest number of bytes to unpack.
+/// The largest number of bytes to unpack, without tensors.
 const MOST_BYTES: u64 = 2 << 30;
+/// The largest number of bytes to unpack with tensors. `PARITY_SIZE_LIMIT` stops a suite long before.
+const MOST_WITH_TENSORS: u64 = 64 << 30;
 /// The largest number of files to unpack.
 const MOST_FILES: usize = 200_000;
 
@@ -30,9 +32,9 @@ pub(crate) enum ZipError {
     Outside { path: PathBuf, name: String },
     #[error(
         "`{path}` holds more than {} or {MOST_FILES} files, which is more than a run folder needs",
-        size::words(MOST_BYTES)
+        size::words(*most)
     )]
-    TooLarge { path: PathBuf },
+    TooLarge { path: PathBuf, most: u64 },
     #[error(
         "`{path}` holds no run folder: expected a folder `suites`, or the trace of a debug session, at the top or in its only folder"
     )]
@@ -45,22 +47,35 @@ pub(crate) enum ZipError {
 ///
 /// Tensors stay packed: a report only needs to know that they exist, so each becomes an empty file.
 pub(super) fn unpack(path: &Path) -> Result<(tempfile::TempDir, PathBuf), ZipError> {
+    let home = tempfile::tempdir().map_err(|source| ZipError::Unpack { path: path.to_owned(), source })?;
+    let folder = unpack_into(path, home.path(), false)?;
+    Ok((home, folder))
+}
+
+/// Unpacks everything in a zipped run folder, tensors too, into the folder `home`; returns the run folder in it.
+pub(super) fn unpack_whole(path: &Path, home: &Path) -> Result<PathBuf, ZipError> {
+    fs::create_dir_all(home).map_err(|source| ZipError::Unpack { path: path.to_owned(), source })?;
+    unpack_into(path, home, true)
+}
+
+fn unpack_into(path: &Path, home: &Path, with_tensors: bool) -> Result<PathBuf, ZipError> {
     let file = regular::open(path).map_err(|source| ZipError::Open { path: path.to_owned(), source })?;
     let archive = |source| ZipError::Archive { path: path.to_owned(), source };
     let unpacking = |source| ZipError::Unpack { path: path.to_owned(), source };
     let mut zip = ZipArchive::new(file).map_err(archive)?;
+    let most = if with_tensors { MOST_WITH_TENSORS } else { MOST_BYTES };
+    let too_large = || ZipError::TooLarge { path: path.to_owned(), most };
     if zip.len() > MOST_FILES {
-        return Err(ZipError::TooLarge { path: path.to_owned() });
+        return Err(too_large());
     }
-    let home = tempfile::tempdir().map_err(unpacking)?;
-    let mut left = MOST_BYTES;
+    let mut left = most;
     for index in 0..zip.len() {
         let mut entry = zip.by_index(index).map_err(archive)?;
         let Some(name) = entry.enclosed_name() else {
             let name = String::from_utf8_lossy(entry.name_raw()).into_owned();
             return Err(ZipError::Outside { path: path.to_owned(), name });
         };
-        let target = home.path().join(name);
+        let target = home.join(name);
         if entry.is_dir() {
             fs::create_dir_all(&target).map_err(unpacking)?;
             continue;
@@ -72,15 +87,13 @@ pub(super) fn unpack(path: &Path) -> Result<(tempfile::TempDir, PathBuf), ZipErr
             fs::create_dir_all(parent).map_err(unpacking)?;
         }
         let mut out = File::create(&target).map_err(unpacking)?;
-        if is_tensor(&target) {
+        if !with_tensors && is_tensor(&target) {
             continue;
         }
-        left = left
-            .checked_sub(copy(&mut entry, &mut out, left).map_err(unpacking)?)
-            .ok_or_else(|| ZipError::TooLarge { path: path.to_owned() })?;
+        left =
+            left.checked_sub(copy(&mut entry, &mut out, left).map_err(unpacking)?).ok_or_else(too_large)?;
     }
-    let folder = run_folder(home.path()).ok_or_else(|| ZipError::NoRun { path: path.to_owned() })?;
-    Ok((home, folder))
+    run_folder(home).ok_or_else(|| ZipError::NoRun { path: path.to_owned() })
 }
 
 /// Copies at most one byte more than `most`, so that the caller sees an excess.

@@ -65,7 +65,10 @@ pub fn against_text(against: &Against<'_>, colour: bool) -> String {
 /// The counts, the environment and the commit of a run.
 fn about(run: &RunResults) -> String {
     let mut parts = vec![summary_line(&run.summary())];
-    parts.extend(environments(run));
+    match &run.merged {
+        Some(merged) => parts.push(format!("merged from {}", counted(merged.parts.len(), "run"))),
+        None => parts.extend(environments(run)),
+    }
     parts.extend(run.checkout.as_ref().map(ToString::to_string));
     parts.push(format!("started {}", run.started));
     parts.join("; ")

@@ -1,5 +1,7 @@
 //! A whole run as text: every spec, and the problems that belong to no spec.
 
+use std::iter;
+
 use super::by_eye::approved_words;
 use super::fold::most_used;
 use super::ladder::{Rows, notes, ordered_ladder};
@@ -194,8 +196,15 @@ pub fn failures(run: &RunResults) -> String {
     text
 }
 
-/// Returns one line per distinct environment that the specs ran in.
+/// Returns one line per distinct environment that the specs ran in. For a merged run, returns its parts, each with its own
+/// environment.
 pub fn environments(run: &RunResults) -> Vec<String> {
+    if let Some(merged) = &run.merged {
+        let parts = merged.parts.iter().map(|part| format!("  {part}"));
+        return iter::once(format!("merged from {}:", counted(merged.parts.len(), "run")))
+            .chain(parts)
+            .collect();
+    }
     let environments = run.accounts().filter_map(|account| account.data.environment());
     let mut lines: Vec<String> =
         environments.map(|environment| clean(&environment.to_string()).into_owned()).collect();

@@ -11,7 +11,7 @@ use super::stats::STATS;
 use super::trial::{TrialOutcome, TrialResult};
 use super::whole_trials::{cut_short, stats_result, whole_trials};
 use crate::gate::Class;
-use crate::run_folder::{Compared, SPEC};
+use crate::run_folder::{Compared, SPEC, TrialLine, TrialStatus};
 use crate::spec::{Checkpoint, Spec};
 
 /// The results of one spec: its run folder, judged against the spec.
@@ -44,6 +44,28 @@ impl Account {
         self.trials.retain(|trial| trial.name != STATS);
         self.trials.push(stats_result(compared));
         self.data.stats = Some(compared.clone());
+        self.index = index(&self.trials);
+    }
+
+    /// Makes the outcomes those of a merged run: `declared` are the names of all trials, and `lines` the outcomes of those that
+    /// the parts judged, by full name.
+    ///
+    /// A trial that no part judged is pending, although the port may have passed through its checkpoint. A trial that failed
+    /// where it was judged is failed, whatever the records of this folder say.
+    pub(super) fn judge_merged(&mut self, declared: &[String], lines: &HashMap<&str, &TrialLine>) {
+        for name in declared {
+            let line = lines.get(format!("{}::{name}", self.spec.id).as_str()).copied();
+            let known = self.index.get(name).copied().map(|at| &mut self.trials[at]);
+            let outcome = merged_outcome(known.as_ref().map(|trial| &trial.outcome), line);
+            match (known, outcome) {
+                (Some(trial), Some(outcome)) if line.is_none() => {
+                    *trial = TrialResult::without_record(name, outcome);
+                }
+                (Some(trial), Some(outcome)) => trial.outcome = outcome,
+                (None, Some(outcome)) => self.trials.push(TrialResult::without_record(name, outcome)),
+                (_, None) => {}
+            }
+        }
         self.index = index(&self.trials);
     }
 
@@ -145,6 +167,29 @@ pub fn account(spec: &Arc<Spec>, mut data: RunData) -> Account {
     }
     let index = index(&trials);
     Account { spec: Arc::clone(spec), trials, data, local, is_apart: false, index, found: OnceLock::new() }
+}
+
+/// Returns the outcome of a trial in a merged run; `None` if `known`, the one by the records, stays.
+fn merged_outcome(known: Option<&TrialOutcome>, line: Option<&TrialLine>) -> Option<TrialOutcome> {
+    let Some(line) = line else {
+        return Some(TrialOutcome::Pending("none of the merged runs judged it".to_owned()));
+    };
+    let failed = || {
+        let text = line.text.as_deref().and_then(|text| text.lines().next());
+        let text =
+            text.unwrap_or("it failed in the run that judged it, whose records are not in the merged run");
+        TrialOutcome::failed(line.class.unwrap_or(Class::Crash), text.to_owned())
+    };
+    match (line.status, known) {
+        (TrialStatus::Failed, Some(TrialOutcome::Failed { .. })) => None,
+        (TrialStatus::Failed, _) => Some(failed()),
+        (_, Some(TrialOutcome::Pending(_)) | None) => Some(match line.status {
+            TrialStatus::NotGated => TrialOutcome::NotGated(line.class),
+            TrialStatus::New => TrialOutcome::New("its snapshot waits to be accepted".to_owned()),
+            _ => TrialOutcome::Passed,
+        }),
+        (_, Some(_)) => None,
+    }
 }
 
 fn index(trials: &[TrialResult]) -> HashMap<String, usize> {

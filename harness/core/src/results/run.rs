@@ -9,8 +9,8 @@ use super::run_data::RunData;
 use super::summary::Summary;
 use crate::preflight::DISCOVERY;
 use crate::run_folder::{
-    BrokenSpec, Checkout, Folder, FolderError, Plan, PlannedSpec, SuiteEnd, SuiteFolder, TrialLine,
-    TrialStatus,
+    BrokenSpec, Checkout, Folder, FolderError, MergedRuns, Plan, PlannedSpec, SuiteEnd, SuiteFolder,
+    TrialLine, TrialStatus,
 };
 use crate::runs::is_debug_session;
 use crate::settings::Require;
@@ -72,6 +72,8 @@ pub struct RunResults {
     pub started: String,
     /// The commit that was checked out, if it is known.
     pub checkout: Option<Checkout>,
+    /// For a merged run: its parts. Its findings are in `others`, too.
+    pub merged: Option<MergedRuns>,
 }
 
 /// The files of one suite in the run folder.
@@ -119,7 +121,15 @@ impl RunResults {
     /// [`Fate::Failed`].
     pub fn read(folder: &Path, expected: ExpectedSpecs) -> Result<Self, FolderError> {
         let suites = SuiteData::read_all(folder)?;
-        Ok(Self::of(&suites, expected, |planned, plan| from_folder(folder, planned, plan)))
+        let merged = MergedRuns::read(folder)?;
+        let lines = suites.iter().flat_map(|suite| &suite.trials).map(|line| (line.trial.as_str(), line));
+        let judged: Option<HashMap<&str, &TrialLine>> = merged.as_ref().map(|_| lines.collect());
+        let mut run =
+            Self::of(&suites, expected, |planned, plan| from_folder(folder, planned, plan, judged.as_ref()));
+        let findings = merged.iter().flat_map(|merged| &merged.findings).map(ToString::to_string);
+        run.others.splice(0..0, findings);
+        run.merged = merged;
+        Ok(run)
     }
 
     /// Combines the results of `suites`. `ran` returns the result of a spec that started, and `None` for any other.
@@ -257,8 +267,14 @@ impl RunResults {
     }
 }
 
-/// Reads the result of a spec from its folder; `None` when the spec was not started.
-fn from_folder(run: &Path, planned: &PlannedSpec, plan: &Plan) -> Option<Fate> {
+/// Reads the result of a spec from its folder; `None` when the spec was not started. In a merged run, `judged` has the outcomes
+/// of all trials.
+fn from_folder(
+    run: &Path,
+    planned: &PlannedSpec,
+    plan: &Plan,
+    judged: Option<&HashMap<&str, &TrialLine>>,
+) -> Option<Fate> {
     let folder = Folder::at(run.join(&planned.id));
     let read = RunData::read(&folder).and_then(|data| match data {
         Some(data) => Ok(Some(data)),
@@ -268,6 +284,9 @@ fn from_folder(run: &Path, planned: &PlannedSpec, plan: &Plan) -> Option<Fate> {
         Ok(None) => None,
         Ok(Some(data)) => Some(match Account::of(data.shown_at(plan.folder.join(&planned.id))) {
             Ok(mut account) => {
+                if let Some(judged) = judged {
+                    account.judge_merged(&planned.trials, judged);
+                }
                 account.select(|trial| plan.takes(trial));
                 Fate::Ran(Arc::new(account))
             }

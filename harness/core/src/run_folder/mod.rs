@@ -4,6 +4,8 @@ mod environment;
 mod folder;
 mod job;
 mod line;
+mod merge_finding;
+mod merged;
 mod obstacle;
 mod peek;
 mod resources;
@@ -16,6 +18,8 @@ pub use folder::{
 };
 pub use job::{JOB, Job, Verified};
 pub use line::{Audit, Drew, End, Line};
+pub use merge_finding::{Disagreement, MergeFinding};
+pub use merged::{MERGED, MergedPart, MergedRuns, PeakMemory};
 pub use obstacle::{FIXTURE, Obstacle, SPEC};
 pub use peek::{MOST_PEEKS, PEEKS, Peek};
 pub use resources::{Metric, RESOURCES, Resources, WarmPasses, WeightSize};

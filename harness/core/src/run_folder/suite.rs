@@ -223,6 +223,11 @@ impl SuiteFolder {
         paths.into_iter().map(|path| Self(Folder::at(path))).collect()
     }
 
+    /// Returns the name of the suite: that of its folder.
+    pub fn name(&self) -> String {
+        self.0.file("").file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
     /// Writes the plan. If another process of this suite has written it, adds this process's selection to that plan, and the
     /// suite counts as running again.
     ///

@@ -71,7 +71,8 @@ impl Out {
     /// Returns the size of what killed processes left in the folder of all runs.
     pub fn leftover_runs(&self) -> Vec<(PathBuf, u64)> {
         let runs = self.runs();
-        let aside = folders::folders(&runs).filter(|path| folders::is_put_aside(path));
+        let aside =
+            folders::folders(&runs).filter(|path| folders::is_put_aside(path) && !folders::is_held(path));
         let ours = aside.filter(|path| Marker::read(path).is_some());
         ours.map(|path| (path.clone(), size::of_folder(&path))).collect()
     }
@@ -114,6 +115,11 @@ impl Out {
         drop(starting);
         folders::sweep(&runs);
         Ok(stayed)
+    }
+
+    /// Returns whether a process works in this run folder, which may be anywhere.
+    pub fn is_going(folder: &Path) -> bool {
+        folders::is_held(folder)
     }
 
     /// Returns the folders beside the runs that commands claimed and no longer use, such as the results of mutations.

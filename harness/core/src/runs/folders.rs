@@ -28,6 +28,8 @@ const ASKED: &str = ".asked";
 const NEW: &str = ".aside-new";
 const OLD: &str = ".aside-old";
 const LINK: &str = ".aside-latest";
+/// The prefix of a run that is written in full before it appears. Its process holds its lock meanwhile.
+const STAGED: &str = ".aside-staged";
 
 /// The output folder of a project: `target/parity`, or the folder that `PARITY_OUT` names.
 #[derive(Debug, Clone)]
@@ -108,20 +110,25 @@ impl Out {
         let (folder, note) = free(&runs, name)?;
         let mut going = begin(&runs, &folder, name)?;
         going.note = note;
-        // A missing link or a leftover old run does not make this run wrong.
-        if let Err(error) = point_latest(&runs, &folder) {
-            eprintln!(
-                "`{}` does not point at this run: {error}; move it away, so that `{} report` finds the newest run",
-                runs.join(LATEST).display(),
-                program()
-            );
-        }
-        make_room(&runs, &folder, name.named);
+        appeared(&runs, &folder, name.named);
         remove_unfinished(&runs);
         drop(starting);
         sweep(&runs);
         Ok(going)
     }
+}
+
+/// Points `latest` at a run that has just appeared, and puts old runs aside. The caller holds the lock of [`starting`].
+pub(super) fn appeared(runs: &Path, folder: &Path, is_named: bool) {
+    // A missing link or a leftover old run does not make this run wrong.
+    if let Err(error) = point_latest(runs, folder) {
+        eprintln!(
+            "`{}` does not point at this run: {error}; move it away, so that `{} report` finds the newest run",
+            runs.join(LATEST).display(),
+            program()
+        );
+    }
+    make_room(runs, folder, is_named);
 }
 
 /// Waits until no other process starts or removes a run. The lock is held until the file is dropped.
@@ -132,7 +139,8 @@ pub(super) fn starting(runs: &Path) -> Result<File, FolderError> {
 /// Removes folders and links that killed processes left unfinished. No other process creates one, because the caller holds
 /// the lock of [`starting`].
 pub(super) fn remove_unfinished(runs: &Path) {
-    folders(runs).filter(|path| is_aside(path, NEW)).for_each(|path| marker::remove(&path));
+    let is_unfinished = |path: &PathBuf| is_aside(path, NEW) || (is_aside(path, STAGED) && !is_held(path));
+    folders(runs).filter(is_unfinished).for_each(|path| marker::remove(&path));
     links(runs).filter(|path| is_aside(path, LINK)).for_each(|path| _ = fs::remove_file(path));
 }
 
@@ -231,22 +239,28 @@ pub(super) fn is_held(folder: &Path) -> bool {
 
 /// Creates the folder of a new run. It appears under its name only once it has its marker and lock.
 fn begin(runs: &Path, folder: &Path, name: &RunName) -> Result<Going, FolderError> {
-    let made = aside(runs, NEW);
-    let failed = |path: &Path| {
-        let path = path.to_owned();
-        move |source| FolderError::Write { path, source }
-    };
-    fs::create_dir(&made).map_err(failed(&made))?;
+    let going = made(aside(runs, NEW), name)?;
+    fs::rename(&going.folder, folder)
+        .map_err(|source| FolderError::Write { path: folder.to_owned(), source })?;
+    Ok(Going { folder: folder.to_owned(), ..going })
+}
+
+/// Creates the folder of a new run under a temporary name, under which it stays while the lock is held.
+pub(super) fn begin_staged(runs: &Path, name: &RunName) -> Result<Going, FolderError> {
+    made(aside(runs, STAGED), name)
+}
+
+/// Creates a folder with its marker and lock.
+fn made(folder: PathBuf, name: &RunName) -> Result<Going, FolderError> {
+    fs::create_dir(&folder).map_err(|source| FolderError::Write { path: folder.clone(), source })?;
     let mut marker = Marker::new(&name.owner);
     marker.process = name.process.clone();
     (marker.named, marker.filtered) = (name.named, name.filtered);
-    marker.write(&made)?;
+    marker.write(&folder)?;
     if let Join::Once(asked) = &name.join {
-        ask(&made, asked)?;
+        ask(&folder, asked)?;
     }
-    let going = hold(made.clone(), name)?;
-    fs::rename(&made, folder).map_err(failed(folder))?;
-    Ok(Going { folder: folder.to_owned(), ..going })
+    hold(folder, name)
 }
 
 fn hold(folder: PathBuf, name: &RunName) -> Result<Going, FolderError> {
@@ -328,7 +342,7 @@ fn entries(runs: &Path, is_meant: fn(&fs::FileType) -> bool) -> impl Iterator<It
 
 /// Whether a folder is being created or removed, or was when its process was killed.
 pub(super) fn is_put_aside(path: &Path) -> bool {
-    is_aside(path, NEW) || is_aside(path, OLD)
+    [NEW, OLD, STAGED].iter().any(|what| is_aside(path, what))
 }
 
 fn is_aside(path: &Path, what: &str) -> bool {

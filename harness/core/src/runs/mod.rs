@@ -9,6 +9,7 @@ mod marker;
 mod name;
 mod process;
 mod request;
+mod staged;
 
 pub use clean::{KnownRun, is_in_use};
 pub use debug_session::{DebugHolder, DebugLock, DebugSessionError, is_debug_session};
@@ -18,3 +19,4 @@ pub use keep::KeepError;
 pub use marker::{claim, remove as remove_claimed};
 pub use name::{RunName, attempt};
 pub use request::{Asked, StaleError, request};
+pub use staged::StagedRun;

@@ -4,9 +4,11 @@ use serde::Serialize;
 
 use super::detail::DetailBudget;
 use super::spec_data::{Row, SpecData, Texts, before, spec_data};
+use crate::files::size::words;
 use crate::report::{environments, summary_line};
 use crate::results::{Against, Fate, RunResults, Summary};
-use crate::run_folder::Environment;
+use crate::run_folder::{Environment, MergedPart, PeakMemory};
+use crate::spec::list::counted;
 
 /// The whole page.
 #[derive(Serialize)]
@@ -23,6 +25,8 @@ pub(super) struct Page<'a> {
     version: &'static str,
     revision: Option<String>,
     environments: Vec<EnvironmentRows>,
+    /// The runs that this run was merged from.
+    parts: Vec<EnvironmentRows>,
     problems: Vec<PageProblem>,
     against: Option<AgainstRun<'a>>,
     /// Texts that many rows share: gates, and places of taps.
@@ -105,6 +109,7 @@ pub(super) fn page<'a>(run: &'a RunResults, against: Option<&'a Against<'a>>) ->
         version: env!("CARGO_PKG_VERSION"),
         revision: run.checkout.as_ref().map(ToString::to_string),
         environments: environment_rows(run),
+        parts: run.merged.iter().flat_map(|merged| &merged.parts).map(part_rows).collect(),
         problems: problems(run),
         against: against.map(against_run),
         texts: texts.list,
@@ -167,6 +172,22 @@ fn environment_rows(run: &RunResults) -> Vec<EnvironmentRows> {
         }
     }
     found
+}
+
+fn part_rows(part: &MergedPart) -> EnvironmentRows {
+    let peak = |peak: &PeakMemory| match peak.machine {
+        Some(machine) => format!("{} of {} in {}", words(peak.bytes), words(machine), peak.spec),
+        None => format!("{} in {}", words(peak.bytes), peak.spec),
+    };
+    EnvironmentRows(vec![
+        ("part", part.name.clone()),
+        ("judged", format!("{} of {}", counted(part.trials, "trial"), counted(part.specs, "spec"))),
+        ("selected", part.selected.clone()),
+        ("ran on", part.environments.join("; ")),
+        ("memory peak", part.peak.as_ref().map(peak).unwrap_or_default()),
+        ("revision", part.checkout.as_ref().map(ToString::to_string).unwrap_or_default()),
+        ("started", part.started.clone()),
+    ])
 }
 
 fn rows_of(environment: &Environment) -> EnvironmentRows {

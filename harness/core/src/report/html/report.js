@@ -200,7 +200,7 @@
     const other = data.against && [['against', data.against.name], ['commit', data.against.revision], ['counts', data.against.line],
       ...data.against.environments.map((text) => ['environment', text]), ['gone', data.against.gone.slice(0, 20).join(', ')]];
     return el('details', { class: 'facts' }, el('summary', {}, data.environments.length > 1 ? `${line} · and ${data.environments.length - 1} more` : line),
-      el('div', { class: 'grid' }, data.environments.map(pairs), pairs(own), other && pairs(other)));
+      el('div', { class: 'grid' }, data.parts.map(pairs), data.environments.map(pairs), pairs(own), other && pairs(other)));
   }
 
   // ---- Filters. ----
