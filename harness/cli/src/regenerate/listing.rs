@@ -31,6 +31,9 @@ pub(crate) struct Listing {
     pub(crate) skipped: BTreeMap<String, String>,
     pub(crate) inputs: Vec<ListedTensor>,
     pub(crate) weights: Vec<ListedTensor>,
+    /// The files among those of the weights that hold adapters.
+    #[serde(default)]
+    pub(crate) adapters: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -6,7 +6,9 @@ use super::words::multiple;
 use crate::diagnose::{Cause, CauseKind, Fact};
 use crate::gate::{Class, Phase};
 use crate::record::Location;
-use crate::results::{Account, AlsoRed, Closer, Culprit, FIXTURE, Localisation, TrialOutcome, WEIGHTS};
+use crate::results::{
+    ADAPTERS, Account, AlsoRed, Closer, Culprit, FIXTURE, Localisation, TrialOutcome, WEIGHTS,
+};
 use crate::spec::{Spec, list::counted};
 use crate::text::printable::clean;
 use crate::text::program::program;
@@ -20,9 +22,9 @@ const SHOWN: usize = 4;
 /// `None` without a faulty stage or drift. A failed weight audit and drawn random numbers come first in the sentence, because
 /// they make the values meaningless.
 pub(super) fn sentence(account: &Account) -> Option<String> {
-    if account.data.weights_failed() {
+    if let Some(audit) = account.data.failed_audit() {
         let crash = account.data.crash().unwrap_or_default();
-        return Some(format!("the weights did not load; see {}::{WEIGHTS}: {crash}", account.spec.id));
+        return Some(format!("the {audit} did not load; see {}::{audit}: {crash}", account.spec.id));
     }
     let text = match account.localisation()? {
         Localisation::Right | Localisation::Unknown(_) => return None,
@@ -78,9 +80,13 @@ fn look_first(account: &Account) -> Option<String> {
         account.trial(name).is_some_and(|trial| matches!(trial.outcome, TrialOutcome::Failed { .. }))
     };
     let audited = account.data.audit().is_some_and(|audit| !audit.is_clean()) && failed(WEIGHTS);
+    let adapted = account.data.adapter_audit().is_some_and(|audit| !audit.is_clean()) && failed(ADAPTERS);
     let drew = account.data.drew() && failed(FIXTURE);
-    let why =
-        [(audited, WEIGHTS, "the weight audit failed"), (drew, FIXTURE, "the port drew random numbers")];
+    let why = [
+        (audited, WEIGHTS, "the weight audit failed"),
+        (adapted, ADAPTERS, "the audit of the adapters failed"),
+        (drew, FIXTURE, "the port drew random numbers"),
+    ];
     let why: Vec<String> = why
         .into_iter()
         .filter(|(holds, ..)| *holds)
