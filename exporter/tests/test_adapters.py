@@ -76,6 +76,24 @@ def test_the_adapters_of_a_module_are_chosen_by_name(export: Any) -> None:
         export(lambda rec: rec.adapters(torch.nn.Linear(2, 2)))
 
 
+def test_the_adapters_of_an_mlx_module_are_left_out_too(export: Any) -> None:
+    pytest.importorskip("mlx.core", reason="needs MLX: install the `mlx` group of references/")
+    import mlx.core as mx
+    from mlx import nn
+
+    def reference(rec: Any) -> None:
+        model = nn.Linear(6, 4)
+        model.lora_a, model.lora_b = mx.random.normal((6, 2)), mx.random.normal((2, 4))
+        model = rec.weights(rec.adapters(model))
+        x = rec.input("x", mx.random.normal((3, 6)))
+        rec.save("out", model(x) + (x @ model.lora_a) @ model.lora_b)
+
+    made = export(reference, lint="refuse")
+    assert made.entries["weight", "lora_a"]["file"] == "adapters.safetensors"
+    assert made.entries["weight", "weight"]["file"] == "weights.safetensors"
+    assert made.manifest["adapters"]["changes"]["out"]["rms"] > 0.01
+
+
 def test_a_second_reference_takes_inputs_and_weights_and_may_leave_goldens_out(
     export: Any, tmp_path: Path, monkeypatch: Any
 ) -> None:

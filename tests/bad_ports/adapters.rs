@@ -1,9 +1,19 @@
 //! Faults in how adapters are applied: a small transformer with LoRA on queries and values.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
 use mlx_parity::{PortResult, Run, Suite};
 use mlx_rs::Array;
 use mlx_rs::error::Exception;
+use mlx_rs::module::ModuleParameters;
 use parity_tests::training::{LoraConfig, LoraLinear, LoraModel};
+
+thread_local! {
+    /// The parameters of the first call, for a port that caches them.
+    static KEPT: RefCell<Option<HashMap<Rc<str>, Array>>> = const { RefCell::new(None) };
+}
 
 const FAULTS: &[&str] = &[
     "without_effect",
@@ -18,6 +28,10 @@ const FAULTS: &[&str] = &[
     "layers_exchanged",
     "b_of_first_block",
     "values_only",
+    // Of the end-to-end tests.
+    "other_rank",
+    "base_alone",
+    "kept_from_first_call",
     // Rewrites.
     "merged",
     "scale_in_b",
@@ -32,11 +46,22 @@ pub(crate) fn ports(suite: Suite) -> Suite {
 }
 
 fn port(run: &Run, fault: &str) -> PortResult {
-    let config: LoraConfig = run.params()?;
+    let mut config: LoraConfig = run.params()?;
+    if fault == "other_rank" {
+        config.rank /= 2;
+    }
     let mut model = LoraModel::new(&config)?;
     run.weights()?.load_into(&mut model)?;
     let adapters = run.adapters()?;
-    if fault == "read_one_by_one" {
+    if fault == "base_alone" {
+        // Nothing is loaded.
+    } else if fault == "kept_from_first_call" {
+        adapters.load_into(&mut model)?;
+        let loaded = model.parameters().flatten().into_iter();
+        let loaded = loaded.map(|(name, array)| (name, array.clone())).collect();
+        let kept = KEPT.with_borrow_mut(|kept| kept.get_or_insert(loaded).clone());
+        model.update_flattened(kept);
+    } else if fault == "read_one_by_one" {
         for (i, block) in model.blocks.iter_mut().enumerate() {
             for (name, layer) in [("q", &mut block.q), ("v", &mut block.v)] {
                 layer.lora_a.value = adapters.get(&format!("blocks.{i}.{name}.lora_a"))?;

@@ -49,9 +49,8 @@ fn right_ports_are_green_however_they_apply_the_adapters(#[case] fault: &str) {
     let listed = Ran::of(project.xtask(&["weights", "lora/inference"]).output().unwrap());
     assert_eq!(listed.code, Some(0), "{}", listed.text);
     listed.prints(&[
-        "blocks.0.q.lora_a  float32  [8, 24]",
-        "as base_model.model.blocks.0.q.lora_A.weight",
-        "taken",
+        "27 weights in 2 files",
+        "blocks.0.q.lora_a       float32  [8, 24]   adapters.safetensors as base_model.model.blocks.0.q.lora_A.weight  taken",
     ]);
     assert!(found["free"].as_array().unwrap().len() >= 7 && found["local"].as_array().unwrap().is_empty());
 }
@@ -89,6 +88,32 @@ fn names_that_match_no_parameter_are_red_and_the_rename_is_offered() {
         "`rename: {",
     ]);
     assert!(failed(&ran).contains(&"adapters"), "{}", ran.text);
+}
+
+#[test]
+fn adapters_of_another_shape_are_red() {
+    let ran = run(&project("other_rank"));
+    ran.is_red(&[
+        "module parameter `blocks.",
+        " has shape [4, 24], but the weight has [8, 24]",
+        "8 of another shape",
+        "SHAPE    module parameter `blocks.1.v.lora_b` has shape [24, 4], but the weight has [24, 8]",
+    ]);
+    assert!(failed(&ran).contains(&"adapters"), "{}", ran.text);
+}
+
+#[test]
+fn adapters_that_the_port_does_not_ask_for_are_red() {
+    let ran = run(&project("base_alone"));
+    ran.is_red(&["0 weights taken, 0 missing, 8 never used", "UNUSED   blocks.1.v.lora_b"]);
+    assert!(failed(&ran).contains(&"adapters"), "{}", ran.text);
+}
+
+#[test]
+fn adapters_that_the_port_takes_from_elsewhere_are_red() {
+    let ran = run(&project("kept_from_first_call"));
+    ran.is_red(&["`blocks.0.q` is the same with and without the tensors of `run.adapters`"]);
+    assert_eq!(failed(&ran), ["adapters"]);
 }
 
 #[test]

@@ -292,6 +292,18 @@ mod tests {
     }
 
     #[test]
+    fn a_fault_of_adapters_is_placed_by_the_text_of_their_trial() {
+        const SCALE: &str = "{fault: scale, culprit: q, class: value, cause: none, adapters: applied twice}";
+        let with = |text: Option<&str>| {
+            let text = text.map(str::to_owned);
+            row(SCALE, Found { adapters: text, ..found("q", Class::Value, &[]) })
+        };
+        assert!(with(Some("2.000 times: they are applied twice")).is_right());
+        assert!(!with(Some("the adapters have no effect")).is_placed());
+        assert!(!with(None).is_placed());
+    }
+
+    #[test]
     fn an_incorrect_cause_is_wrong_at_any_rank() {
         let second = row(EPS, found("norm", Class::Value, &[CauseKind::NormEps, CauseKind::Factor]));
         assert_eq!(second.is_explained(), Some(true));

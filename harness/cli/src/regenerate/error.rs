@@ -122,7 +122,7 @@ impl CommandError for RegenerateError {
             }
             Self::Second(_) => return None,
             Self::Disagree { .. } => {
-                "find out which of the two is wrong, by hand or with `cargo xtask debug --reference`; the old set is untouched".into()
+                "find out which of the two is wrong, by hand or with `cargo xtask debug SPEC --reference`; the old set is untouched".into()
             }
             Self::NothingInCommon { .. } => {
                 "record in the second script some names that the spec declares; the old set is untouched".into()

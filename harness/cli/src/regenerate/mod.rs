@@ -65,6 +65,8 @@ use workplace::{Workplace, check_target, committed, has_leftovers};
     `environment` in `[tool.parity]`, in the pyproject.toml beside the lock, names the group. If\n\
     nothing is locked, the machine's Python runs the script (PARITY_PYTHON selects another). The\n\
     command shows what changes, asks, and then replaces the old set in one step.\n\n\
+    `also` in `reference` names a second script, which computes the same in its own way. It gets\n\
+    the inputs and weights of the first. If its goldens disagree, the set is refused.\n\n\
     Each run of a script may take 30 minutes (`timeout` in the spec's `reference`). The script\n\
     sees PATH, HOME and a few more of your environment variables, which exporter/README.md\n\
     lists; `env: [HF_TOKEN]` in `reference` adds one.\n\n\

@@ -64,7 +64,7 @@ pub(crate) fn agreement_text(second: &SecondReference) -> String {
     let agree = if second.goldens.len() == 1 { "agrees" } else { "agree" };
     let mut text = format!("second reference {}: {count} {agree}", second.script);
     match second.furthest() {
-        Some((_, floors)) if floors == 0.0 => text += " to the bit",
+        Some((_, 0.0)) => text += " to the bit",
         Some((name, floors)) => text += &format!(" within {} the floor, furthest `{name}`", multiple(floors)),
         None => {}
     }

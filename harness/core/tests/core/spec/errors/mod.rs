@@ -273,7 +273,7 @@ fn every_problem_of_a_file_is_reported_in_order() {
             "1:1: key `port` is missing in a spec",
             "1:10: found version 3: expected 1",
             "2:1: unknown key `prot` in a spec, did you mean `port`? expected one of `version`, `port`, `about`, \
-             `reference`, `fixtures`, `inputs`, `weights`, `device`, `timeout`, `memory`, `requires`, `inject`, `level`, \
+             `reference`, `fixtures`, `inputs`, `weights`, `adapters`, `device`, `timeout`, `memory`, `requires`, `inject`, `level`, \
              `checkpoints`, `twins`",
             "4:10: checkpoint name `spec` is reserved: every spec has trials called `spec`, `fixture`, `weights`, `adapters`, `stats`, `memory`",
             "5:20: unknown dtype `floot32`, did you mean `float32`? expected one of `bool`, `uint8`, `uint16`, \
