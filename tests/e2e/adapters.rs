@@ -90,6 +90,18 @@ fn names_that_match_no_parameter_are_red_and_the_rename_is_offered() {
     assert!(failed(&ran).contains(&"adapters"), "{}", ran.text);
 }
 
+/// On golden inputs, the change of the whole port cannot be measured, so only the audit counts.
+#[test]
+fn with_every_golden_injected_only_the_audit_counts() {
+    let localised = |fault: &str| {
+        let project = project(fault);
+        Ran::of(project.command(&["lora/inference"]).env("PARITY_LOCALISE", "1").output().unwrap())
+    };
+    let ran = localised("scale_forgotten");
+    assert!(!failed(&ran).contains(&"adapters"), "{}", ran.text);
+    assert!(failed(&localised("base_alone")).contains(&"adapters"));
+}
+
 #[test]
 fn adapters_of_another_shape_are_red() {
     let ran = run(&project("other_rank"));
