@@ -42,6 +42,8 @@ class Golden:
     floor: Floor | None = None
     no_floor: str | None = None
     spread: Floor | None = None
+    # How far the adapters move it.
+    change: Floor | None = None
     # How a step of an optimiser made it.
     step: dict[str, Any] | None = None
 
@@ -79,6 +81,11 @@ class Collector:
         self.tracing = Tracing(Places(self.sources)) if traces else None
         self.session: Session | None = None
         self.training = Training()
+        # The weights that are adapters, by name and by module, their files, and whether this run leaves them out.
+        self.adapted: set[str] = set()
+        self.adapted_in: list[tuple[Any, set[str]]] = []
+        self.adapter_files: list[dict[str, Any]] = []
+        self.is_bare = False
         # Names that the reference saved in this run, recorded or not.
         self.met: set[str] = set()
         self._first = first

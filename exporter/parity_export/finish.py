@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from . import files
+from . import adapters, files
 from .collector import Golden
 from .folder import MANIFEST, replacing
 from .lint import look_at_hits, look_at_values
@@ -64,13 +64,15 @@ def look(recorder: Recorder) -> None:
             lint.add("dtype", name, f"golden `{name}` is {value.dtype}, but fixtures hold {', '.join(STORED)}")
     for name, dtype in expected.goldens.items():
         if name not in goldens:
+            if expected.partial:
+                continue
             lint.add("missing", name, f"the spec declares golden `{name}`, but the reference does not record it")
         elif dtype is not None and goldens[name].dtype != dtype:
             lint.add("dtype", name, f"golden `{name}` is {goldens[name].dtype}, but the spec declares {dtype}")
     for name in expected.inputs:
         if name not in recorder.pins.inputs:
             lint.add("missing", name, f"the spec declares input `{name}`, but the reference does not save it", "input")
-    if not goldens:
+    if not goldens and not expected.partial:
         lint.add("missing", "*", "the reference records no golden")
     lint.close(recorder.left_out)
 
@@ -224,6 +226,9 @@ def manifest(
         "made_by": {"key": key, **recorder.reference},
         "provenance": provenance,
     }
+    adapted = adapters.facts(recorder)
+    if adapted is not None:
+        found["adapters"] = adapted
     if recipes is not None:
         found["recipes"] = {"file": RECIPES, "sha256": hashlib.sha256(recipes).hexdigest()}
     return {**found, "tensors": entries}

@@ -31,6 +31,7 @@ KINDS = {
     "no-truth": "fix the cause in the message; checkpoints without a floor cannot use `noise`",
     "truth-rounded": "find the cast to float32 that the float64 run does not promote",
     "no-gradient": "freeze the parameter (`requires_grad_(False)`), or let the loss depend on it",
+    "no-effect": "choose adapters whose products are not zero: in a fresh LoRA, one factor is",
     "unneeded": "remove the call",
 }
 

@@ -34,6 +34,7 @@ def listing(recorder: Recorder, params: Mapping[str, Any]) -> dict[str, Any]:
         "goldens": [{**_entry(name, value), **_finding(findings.get(name))} for name, value in goldens.items()],
         "inputs": [_entry(name, value) for name, value in inputs.items()],
         "weights": [{**_entry(name, value), "file": files[name]} for name, value in weights.items()],
+        "adapters": [found["file"] for found in recorder.adapter_files],
         "skipped": recorder.skipped,
         "unmatched": [finding.message for finding in recorder.lint.refused if finding.kind == "never-called"],
     }

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 MAX_NAME = 200
-RESERVED = ("spec", "fixture", "weights", "stats")
+RESERVED = ("spec", "fixture", "weights", "adapters", "stats")
 
 # The `names` of a hook: one pattern, several patterns, or patterns with a new name, True (keep) or None (drop) each.
 Names: TypeAlias = str | Sequence[str] | Mapping[str, str | bool | None]

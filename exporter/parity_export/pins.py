@@ -54,8 +54,12 @@ class Pins:
         held[name] = Pin(old or value, file, place)
         return held[name].value
 
-    def old_input(self, name: str) -> Value | None:
-        return None if self.old is None else self.old.get("input", name)
+    def old_tensor(self, name: str) -> tuple[str, Value | None]:
+        """Returns the role and the committed tensor of an input or a weight; no tensor if there is none."""
+        if self.old is None:
+            return "input", None
+        found = self.old.get("input", name)
+        return ("input", found) if found is not None else ("weight", self.old.get("weight", name))
 
     @classmethod
     def reading(cls, folder: Path | None) -> Pins:

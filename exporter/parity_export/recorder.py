@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, TypeVar
 
+from . import adapters as adapting
 from . import pins as pinning
 from . import training
 from .collector import Collector, Kind, Stopped
@@ -108,10 +109,11 @@ class Recorder(Collector):
         return self.input(name, tensor)
 
     def load(self, name: str, like: Any = "numpy") -> Any:
-        """Returns a tensor by name: a golden, input or weight of this run, or an input of the committed set.
+        """Returns a tensor by name: of this run, or an input or a weight of the committed set.
 
-        A committed input that is loaded becomes an input of the new set. `like` is `numpy`, `torch`, `mlx`, or a
-        tensor. An unknown name raises LookupError.
+        A committed input or weight that is loaded becomes one of the new set. The committed set of a second reference
+        is the set that the first one made. `like` is `numpy`, `torch`, `mlx`, or a tensor. An unknown name raises
+        LookupError.
         """
         pinned = {**self.pins.weights, **self.pins.inputs}
         known = {key: pin.value for key, pin in pinned.items()} | {
@@ -119,19 +121,23 @@ class Recorder(Collector):
         }
         name = self.full(name) if self.full(name) in known else name
         if name in known:
-            value = known[name]
+            value = self.changed_inputs.get(name, known[name])
             loaded = hand_back(value.widened() if self.is_float64 and value.is_inexact else value, like)
             if self.tracing is None:
                 return loaded
             if name in self.goldens:
                 return self.tracing.again(name, loaded)
             return self.tracing.leaf("input" if name in self.pins.inputs else "weight", name, loaded)
-        old = self.pins.old_input(name) if self._first is None else None
+        role, old = self.pins.old_tensor(name) if self._first is None else ("input", None)
         if old is None and name in self.left_out:
             raise LookupError(f"golden `{name}` is left out, because the spec does not declare it")
         if old is None:
-            raise LookupError(f"neither this run nor the committed inputs have a tensor `{name}`{near(name, known)}")
-        return self._hand(name, self.pins.take("input", name, old, None, caller(self.sources)), like)
+            raise LookupError(f"neither this run nor the committed set has a tensor `{name}`{near(name, known)}")
+        taken = self.pins.take(role, name, old, None, caller(self.sources))
+        if role == "input":
+            return self._hand(name, taken, like)
+        loaded = hand_back(taken.widened() if self.is_float64 and taken.is_inexact else taken, like)
+        return loaded if self.tracing is None else self.tracing.leaf("weight", name, loaded)
 
     def weights(self, state: Any, *, prefix: str = "", file: str | None = None, vary: float | None = None) -> Any:
         """Saves the parameters that the port must load, and returns those that the reference must continue with.
@@ -141,11 +147,50 @@ class Recorder(Collector):
         or `file` combine the weights of several models.
         """
         tensors = pinning.as_tensors(state)
+        taken = {name for held, names in self.adapted_in if held is state for name in names}
+        own = {name: tensor for name, tensor in tensors.items() if name not in taken}
+        back = self._keep(own, prefix, file, vary, caller(self.sources))
+        side = side_of(state)
+        if side is None:
+            return back
+        self.training.modules.append((state, prefix))
+        return side.load_into(state, back, self.is_float64)
+
+    def adapters(
+        self,
+        state: Any,
+        names: str | Iterable[str] = adapting.NAMES,
+        *,
+        alpha: float | None = None,
+        prefix: str = "",
+        file: str | None = None,
+    ) -> Any:
+        """Saves the tensors of adapters, such as LoRA, and returns those that the reference must continue with.
+
+        `state` is a mapping, and a mapping is returned; or a torch or MLX module, whose parameters that match `names`
+        are set in place. Call it before `weights`, which then leaves these parameters out. The tensors go to
+        `adapters.safetensors`, or to `file`. `alpha` is divided by the rank to give the factor of a product, and helps
+        to name a mistake. `run` measures how far the adapters move each golden: in one more run, all are zero.
+        """
+        if self.format == "npy":
+            raise ValueError("adapters need their own file, which the format `npy` does not have; use `safetensors`")
+        tensors = adapting.chosen(state, names)
+        file = file or f"adapters.{self.format}"
+        back = self._keep(tensors, prefix, file, None, caller(self.sources))
+        self.adapted.update(prefix + name for name in tensors)
+        self.adapted_in.append((state, set(tensors)))
+        self.adapter_files.append(adapting.describe(file, tensors, alpha))
+        side = side_of(state)
+        return back if side is None else side.load_into(state, back, self.is_float64)
+
+    def _keep(
+        self, tensors: Mapping[str, Any], prefix: str, file: str | None, vary: float | None, place: str | None
+    ) -> dict[str, Any]:
+        """Saves weights in the first run, and returns those to continue with."""
         self._settle_draws()
         values = {name: host(tensor, f"weight `{prefix}{name}`") for name, tensor in tensors.items()}
         if self._first is None:
             values = pinning.varied(values, vary) if vary else values
-            place = caller(self.sources)
             values = {
                 name: self.pins.take("weight", prefix + name, value, file, place) for name, value in values.items()
             }
@@ -157,16 +202,17 @@ class Recorder(Collector):
                     "a reference must save the same weights in every run"
                 )
             values = {name: self.pins.weights[prefix + name].value for name in values}
+            if self.is_bare:
+                adapted = self._first.adapted
+                values = {
+                    name: adapting.zeros(value) if prefix + name in adapted else value for name, value in values.items()
+                }
         if self.is_float64:
             values = {name: value.widened() if value.is_inexact else value for name, value in values.items()}
         back = {name: hand_back(value, tensors[name]) for name, value in values.items()}
         if self.tracing is not None:
             back = {name: self.tracing.leaf("weight", prefix + name, tensor) for name, tensor in back.items()}
-        side = side_of(state)
-        if side is None:
-            return back
-        self.training.modules.append((state, prefix))
-        return side.load_into(state, back, self.is_float64)
+        return back
 
     def save(
         self, name: str, tensor: T, *, stop: bool = False, floor: Floor | None = None, place: str | None = None

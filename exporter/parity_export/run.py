@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from . import spread
+from . import adapters, spread
 from .collector import Kind
 from .draws import numpy_in_float64, other_draws, seed_all
 from .finish import finish
@@ -117,6 +117,7 @@ class Job:
             self.truth()
             passes.append("float64")
         self.draws()
+        self.without_adapters()
         self.unused()
         self.recipes()
         return [*passes, "other draws"]
@@ -185,6 +186,17 @@ class Job:
                 subject = f"{len(drawn)} goldens, first `{drawn[0]}`, depend"
             message = f"{subject} on a random draw that is neither an input nor a weight"
             self.native.lint.add("unexported-draw", drawn[0], message)
+
+    def without_adapters(self) -> None:
+        """Measures how far the adapters move each golden, in a run in which all of them are zero."""
+        native = self.native
+        if not native.adapter_files:
+            return
+        recorder = native.again("repeat")
+        recorder.is_bare = True
+        adapters.measure(native, recorder)
+        self.once(recorder)
+        adapters.look(native)
 
     def unused(self) -> None:
         """Changes each input that no operation used, and reports it if no golden changes."""

@@ -41,6 +41,8 @@ class Expected:
     # The spec's `weights.rename`, which also applies to the names of gradients and updated parameters.
     rename: dict[str, str] = field(default_factory=dict)
     known: bool = False
+    # Whether the script is a second reference, which may record only some of the goldens.
+    partial: bool = False
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,7 @@ def _expected(given: Mapping[str, str | None] | None) -> Expected:
             inputs=tuple(found.get("inputs", ())),
             rename=dict(found.get("rename", {})),
             known=True,
+            partial=bool(found.get("partial", False)),
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
         wanted = '{"goldens": {"norm": "float32"}, "inputs": ["x"]}'

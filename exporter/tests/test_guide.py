@@ -63,6 +63,21 @@ def test_the_training_example_writes_a_sound_set(export: Any) -> None:
     assert made.goldens["step.1.param.0.weight"]["step"]["gradient"] == "grad.0.weight"
 
 
+def test_the_adapter_example_writes_a_sound_set(export: Any) -> None:
+    pytest.importorskip("torch", reason="needs torch: install the `torch` group of references/")
+    made = export(space_of(example("adapters.md", "torch"))["reference"], lint="refuse", script=__file__)
+    assert list(made.goldens) == ["0", "2"]
+    assert made.entries["weight", "base_model.model.0.lora_A.weight"]["file"] == "adapters.safetensors"
+
+
+def test_the_second_reference_computes_what_the_numpy_example_computes(export: Any, tmp_path: Path) -> None:
+    first = export(space_of(example("exporting.md", "np.linspace"))["reference"], script=__file__)
+    second = export(space_of(example("exporting.md", "np.arange(steps"))["reference"], tmp_path / "b", script=__file__)
+    np.testing.assert_allclose(
+        first.tensor("golden", "sigmas").wide(), second.tensor("golden", "sigmas").wide(), rtol=1e-6
+    )
+
+
 def test_the_hooks_of_the_rotation_are_the_same_on_both_pages() -> None:
     text = example("exporting.md", "LlamaConfig")
     assert all(line in text for line in example("what-to-tap.md", "apply_rotary_pos_emb").splitlines())

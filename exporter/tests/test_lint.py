@@ -182,7 +182,7 @@ def test_a_recorder_by_itself_sees_draws_from_global_generators(out: Path) -> No
 
 
 def test_every_kind_has_advice() -> None:
-    elsewhere = {"dtype", "missing", "never-called", "no-gradient", "unneeded"}
+    elsewhere = {"dtype", "missing", "never-called", "no-effect", "no-gradient", "unneeded"}
     assert {kind for kind, _, _ in PLANTED} | elsewhere == set(KINDS)
 
 

@@ -183,10 +183,10 @@ def test_load_finds_what_was_saved_and_what_is_committed(out: Path) -> None:
         assert rec.load("y").tolist() == [0, 1, 2, 3]
         assert rec.load("x").shape == (2, 3)
         with pytest.raises(
-            LookupError, match="neither this run nor the committed inputs have a tensor `yy`; similar names: `y`"
+            LookupError, match="neither this run nor the committed set has a tensor `yy`; similar names: `y`"
         ):
             rec.load("yy")
-        with pytest.raises(LookupError, match="neither this run nor the committed inputs have a tensor `out`"):
+        with pytest.raises(LookupError, match="neither this run nor the committed set has a tensor `out`"):
             rec.load("out")  # A golden of another run is no golden of this one.
     assert ("input", "x") in {
         (entry["role"], entry["name"]) for entry in json.loads((out / "manifest.json").read_text())["tensors"]

@@ -8,6 +8,7 @@
 //!
 //! `BAD_PORTS_MODE` selects what this binary is, and `BAD_PORTS_ROOT` the root of its project.
 
+mod adapters;
 mod at_tap;
 mod change;
 mod flow_match;
@@ -32,6 +33,7 @@ use mlx_parity_cli::Project;
 
 /// Each function registers the ports of one model.
 const MODELS: &[fn(Suite) -> Suite] = &[
+    adapters::ports,
     flow_match::ports,
     flux::ports,
     flux_text::ports,
@@ -55,7 +57,9 @@ fn main() -> ExitCode {
     let xtask = || Project::new(&root, "parity-specs", "fixtures").without_setup();
     match std::env::var("BAD_PORTS_MODE").as_deref() {
         Err(_) => MODELS.iter().fold(suite().fault_bench(), |suite, ports| ports(suite)).main(),
-        Ok("misbehaving") => twins::twins(picture::ports(misbehaving::ports(suite()))).main(),
+        Ok("misbehaving") => {
+            twins::twins(picture::ports(misbehaving::ports(adapters::ports(suite())))).main()
+        }
         Ok("xtask") => xtask().main(),
         Ok("xtask_with_faults") => {
             let known = xtask().fault_bench("tests/faults.yaml", "parity-tests", "bad_ports");

@@ -273,6 +273,20 @@ mod training {
 }
 
 #[expect(dead_code, reason = "the samples only have to compile")]
+mod adapters {
+    use mlx_parity::{PortResult, Run};
+    use parity_tests::training::LoraModel;
+
+    fn apply(run: &Run) -> PortResult {
+        let mut model = LoraModel::new(&run.params()?)?;
+        run.weights()?.load_into(&mut model)?;
+        run.adapters()?.load_into(&mut model)?;
+        model.forward(&run.input("input_ids")?)?;
+        Ok(())
+    }
+}
+
+#[expect(dead_code, reason = "the samples only have to compile")]
 mod commands {
     use std::process::ExitCode;
 

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on reports where")]
 
+mod adapters;
 mod by_eye;
 mod causes;
 mod changed_inputs;

@@ -158,7 +158,7 @@ fn kernels() -> &'static Path {
 }
 
 /// Copies a folder with all that it holds. A folder that does not exist has nothing to copy.
-fn copy_folder(from: &Path, to: &Path) {
+pub(crate) fn copy_folder(from: &Path, to: &Path) {
     for entry in walkdir::WalkDir::new(from).into_iter().filter_map(Result::ok) {
         let copy = to.join(entry.path().strip_prefix(from).unwrap());
         match entry.file_type().is_dir() {

@@ -1,4 +1,4 @@
-//! How LoRA is trained.
+//! How LoRA is trained, and how a trained one is applied.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -23,6 +23,13 @@ struct Params {
 }
 
 pub(crate) fn ports(suite: Suite) -> Suite {
+    let suite = suite.port("lora::inference", |run| {
+        let mut model = LoraModel::new(&run.params()?)?;
+        run.weights()?.load_into(&mut model)?;
+        run.adapters()?.load_into(&mut model)?;
+        model.forward(&run.input("input_ids")?)?;
+        Ok(())
+    });
     suite.port("lora::training", |run| {
         let params: Params = run.params()?;
         let mut model = LoraModel::new(&params.config)?;

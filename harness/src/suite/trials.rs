@@ -12,7 +12,9 @@ use super::loaded_specs::LoadedSpecs;
 use super::smoke::smoke;
 use mlx_parity_core::preflight::{DISCOVERY, discovery};
 use mlx_parity_core::report::test_text;
-use mlx_parity_core::results::{FIXTURE, MEMORY, SMOKE, SPEC, STATS, TrialOutcome, WEIGHTS, trial_names};
+use mlx_parity_core::results::{
+    ADAPTERS, FIXTURE, MEMORY, SMOKE, SPEC, STATS, TrialOutcome, WEIGHTS, trial_names,
+};
 use mlx_parity_core::run_folder::{Selection, TrialLine, TrialStatus};
 use mlx_parity_core::runs::RunName;
 use mlx_parity_core::settings::{Require, Settings};
@@ -234,8 +236,9 @@ impl SuiteTrials {
             if names.iter().any(|name| name == STATS) {
                 case.want_stats();
             }
-            let whole =
-                [FIXTURE, WEIGHTS, MEMORY, STATS, SPEC].iter().any(|name| names.iter().any(|n| n == name));
+            let whole = [FIXTURE, WEIGHTS, ADAPTERS, MEMORY, STATS, SPEC]
+                .iter()
+                .any(|name| names.iter().any(|n| n == name));
             let is_needed = needed.contains(case.spec.id.as_str());
             if let Some(other) = case.other.as_ref().filter(|_| is_needed || !names.is_empty()) {
                 needed.insert(&other.spec.id);

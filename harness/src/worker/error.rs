@@ -20,6 +20,10 @@ pub enum RunError {
     WeightIndex(#[from] WeightIndexError),
     #[error("weight `{name}` does not exist{near}")]
     NoWeight { name: String, near: String },
+    #[error("the spec has no `adapters`")]
+    NoAdapters,
+    #[error("adapter weight `{name}` does not exist{near}")]
+    NoAdapterWeight { name: String, near: String },
     #[error("module parameter `{name}` has shape {wanted:?}, but the weight has {found:?}")]
     WeightShape { name: String, wanted: Vec<usize>, found: Vec<usize> },
     #[error("module parameter `{name}` is {wanted}, but the weight is {found}")]

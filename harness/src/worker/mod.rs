@@ -1,6 +1,7 @@
 //! The worker process: runs a port and compares its taps with the goldens.
 
 mod actuals;
+mod adapter_passes;
 mod array;
 mod by_eye;
 mod cause_search;

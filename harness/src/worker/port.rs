@@ -31,6 +31,7 @@ pub struct Run {
     /// Inputs that the port has read.
     asked: RefCell<BTreeSet<String>>,
     weights: Option<Rc<WeightSet>>,
+    adapters: Option<Rc<WeightSet>>,
     /// The port's clock, paused while an input is read.
     clock: Clock,
     faults: TapFaults,
@@ -52,9 +53,16 @@ impl Run {
         clock: Clock,
         faults: TapFaults,
     ) -> Result<Self, RunError> {
+        let adapters = match (spec.adapter_weights(), &fixtures) {
+            (Some(declared), Some(set)) => {
+                Some(Rc::new(WeightSet::of_adapters(&declared, Rc::clone(set), clock.clone())?))
+            }
+            _ => None,
+        };
         let weights = match (&spec.weights, &fixtures) {
             (Some(declared), Some(set)) => {
-                Some(Rc::new(WeightSet::new(declared, Rc::clone(set), clock.clone())?))
+                let set = WeightSet::new(declared, Rc::clone(set), clock.clone(), adapters.as_deref())?;
+                Some(Rc::new(set))
             }
             _ => None,
         };
@@ -63,6 +71,7 @@ impl Run {
             fixtures,
             asked: RefCell::default(),
             weights,
+            adapters,
             clock,
             faults,
             metrics: RefCell::default(),
@@ -131,6 +140,33 @@ impl Run {
     /// [`RunError::NoWeights`] if the spec declares no `weights`.
     pub fn weights(&self) -> Result<Rc<WeightSet>, RunError> {
         self.weights.clone().ok_or(RunError::NoWeights)
+    }
+
+    /// Returns the tensors of the spec's adapters, such as LoRA. The trial `<spec>::adapters` reports missing tensors and
+    /// tensors that the port never read, and whether the adapters change the port as they change the reference.
+    ///
+    /// To measure this, the port runs again with zeros in place of each tensor. It must then compute what the reference
+    /// computes without adapters.
+    ///
+    /// ```no_run
+    /// # use mlx_rs::{Array, error::Exception, nn};
+    /// # fn port(run: &mlx_parity::Run, mut model: nn::Linear) -> mlx_parity::PortResult {
+    /// run.weights()?.load_into(&mut model)?;
+    /// run.adapters()?.load_into(&mut model)?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`RunError::NoAdapters`] if the spec declares no `adapters`.
+    pub fn adapters(&self) -> Result<Rc<WeightSet>, RunError> {
+        self.adapters.clone().ok_or(RunError::NoAdapters)
+    }
+
+    /// Hands out zeros in place of the adapters' tensors, or the tensors again.
+    pub(super) fn leave_adapters_out(&self, out: bool) {
+        if let Some(adapters) = &self.adapters {
+            adapters.set_zeroed(out);
+        }
     }
 
     /// Returns the spec's `reference.params`, deserialised into `T`. A spec without them is an empty map.
@@ -205,5 +241,13 @@ impl Run {
     /// Returns the audit of the weights, or `None` if the spec has no weights.
     pub(super) fn audit(&self) -> Option<Audit> {
         self.weights.as_ref().map(|weights| weights.audit())
+    }
+
+    /// Returns the audit of the adapters, or `None` if the spec has none. `failed` is whether the port failed: it might
+    /// have read other tensors later, unless a tensor was missing.
+    pub(super) fn adapter_audit(&self, failed: bool) -> Option<Audit> {
+        let audit = self.adapters.as_ref()?.audit();
+        let unused = if failed && audit.missing.is_empty() { Vec::new() } else { audit.unused };
+        Some(Audit { unused, ..audit })
     }
 }

@@ -11,6 +11,7 @@ use mlx_parity_tap::drive;
 use mlx_rs::{Device, DeviceType};
 
 use super::actuals::Room;
+use super::adapter_passes::AdapterPasses;
 use super::array::mlx_message;
 use super::clock::Clock;
 use super::end_process::end_with_parent;
@@ -30,9 +31,9 @@ use super::untapped::{PassTimes, UntappedPass};
 use mlx_parity_core::files::regular;
 use mlx_parity_core::gate::Class;
 use mlx_parity_core::golden::{FixtureSet, Role};
-use mlx_parity_core::results::{ORDER, TIMES};
-use mlx_parity_core::run_folder::ENVIRONMENT;
+use mlx_parity_core::results::{ORDER, TIMES, has_adapters};
 use mlx_parity_core::run_folder::Obstacle;
+use mlx_parity_core::run_folder::{ADAPTERS_FILE, ENVIRONMENT};
 use mlx_parity_core::run_folder::{Audit, End, Folder, Line, Writer};
 use mlx_parity_core::run_folder::{JOB, Job, RESOURCES, WarmPasses};
 use mlx_parity_core::spec::Inject;
@@ -140,6 +141,7 @@ fn run(path: &Path, ports: &BTreeMap<String, Port>) -> Result<(), String> {
             true => Audit { unused: Vec::new(), trained: Vec::new(), ..audit },
             false => audit,
         }),
+        adapters: run.adapter_audit(failed),
         random,
         changed: changed(&job, &spec, fixtures.as_deref()),
     };
@@ -147,6 +149,12 @@ fn run(path: &Path, ports: &BTreeMap<String, Port>) -> Result<(), String> {
     log.borrow_mut().write(&Line::End(Box::new(end))).map_err(|error| error_chain(&error))?;
     if !is_sound {
         return Ok(());
+    }
+    if !failed && !stopped && has_adapters(&spec) && job.inject == Inject::Declared {
+        let passes =
+            AdapterPasses { job: &job, spec: &spec, fixtures: fixtures.as_ref(), run: &run, faults: &faults };
+        let found = passes.measure(pass);
+        job.folder.write_json(ADAPTERS_FILE, &found).map_err(|error| error_chain(&error))?;
     }
     if !failed && !stopped {
         let last = log.borrow().last();

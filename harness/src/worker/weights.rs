@@ -1,6 +1,6 @@
 //! The weights of a spec under the port's names, and the audit of which weights the port used.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
@@ -15,7 +15,7 @@ use super::random::reset_draws;
 use mlx_parity_core::golden::FixtureSet;
 use mlx_parity_core::run_folder::{Audit, WeightSize};
 use mlx_parity_core::spec::Weights;
-use mlx_parity_core::tensor::Dtype;
+use mlx_parity_core::tensor::{Dtype, Tensor};
 use mlx_parity_core::text::suggest::did_you_mean;
 use mlx_parity_core::weights::{WeightIndex, WeightProblems};
 
@@ -33,6 +33,10 @@ pub struct WeightSet {
     /// Problems of the weight files, which do not depend on the port.
     problems: WeightProblems,
     ledger: RefCell<Ledger>,
+    /// Whether these are the tensors of adapters.
+    is_adapter: bool,
+    /// Whether the port gets zeros in place of the tensors.
+    zeroed: Cell<bool>,
     /// The port's clock, paused while a weight is read.
     clock: Clock,
 }
@@ -50,13 +54,48 @@ struct Ledger {
 }
 
 impl WeightSet {
-    pub(super) fn new(declared: &Weights, set: Rc<FixtureSet>, clock: Clock) -> Result<Self, RunError> {
+    /// Indexes the weights of a spec. Parameters of the names in `adapters` need no weight.
+    pub(super) fn new(
+        declared: &Weights,
+        set: Rc<FixtureSet>,
+        clock: Clock,
+        adapters: Option<&Self>,
+    ) -> Result<Self, RunError> {
         let index = WeightIndex::of(declared, &set)?;
         let names = index.weights().map(|(name, entry)| (name.to_owned(), entry.name.clone())).collect();
         let problems = index.problems(declared);
-        let (allow_missing, expect) = (declared.allow_missing.clone(), declared.expect.clone());
+        let (mut allow_missing, expect) = (declared.allow_missing.clone(), declared.expect.clone());
+        if let Some(adapters) = adapters {
+            allow_missing.extend(adapters.names().map(str::to_owned));
+            allow_missing.extend(ADAPTER_NAMES.map(str::to_owned));
+        }
         let frozen = declared.frozen.clone();
-        Ok(Self { set, names, allow_missing, expect, frozen, problems, ledger: RefCell::default(), clock })
+        Ok(Self {
+            set,
+            names,
+            allow_missing,
+            expect,
+            frozen,
+            problems,
+            ledger: RefCell::default(),
+            is_adapter: false,
+            zeroed: Cell::new(false),
+            clock,
+        })
+    }
+
+    /// Indexes the tensors of adapters.
+    pub(super) fn of_adapters(
+        declared: &Weights,
+        set: Rc<FixtureSet>,
+        clock: Clock,
+    ) -> Result<Self, RunError> {
+        Ok(Self { is_adapter: true, ..Self::new(declared, set, clock, None)? })
+    }
+
+    /// Hands out zeros in place of the tensors, or the tensors again.
+    pub(super) fn set_zeroed(&self, zeroed: bool) {
+        self.zeroed.set(zeroed);
     }
 
     /// Returns the weight `name` with the dtype and the shape in the fixture.
@@ -74,7 +113,12 @@ impl WeightSet {
                 let offers = ledger.missing.len() <= 20;
                 let names = self.names.keys().map(String::as_str).filter(|_| offers);
                 let near = did_you_mean(name, names);
-                Err(RunError::NoWeight { name: name.to_owned(), near })
+                let name = name.to_owned();
+                Err(if self.is_adapter {
+                    RunError::NoAdapterWeight { name, near }
+                } else {
+                    RunError::NoWeight { name, near }
+                })
             }
         }
     }
@@ -85,7 +129,11 @@ impl WeightSet {
     /// If the weight exists and cannot be read.
     pub fn find(&self, name: &str) -> Result<Option<Array>, RunError> {
         let Some(stored) = self.names.get(name) else { return Ok(None) };
-        let array = self.clock.pause(|| Ok::<_, RunError>(from_host(&self.set.weight(stored)?.view())?))?;
+        let array = self.clock.pause(|| {
+            let tensor = self.set.weight(stored)?;
+            let tensor = if self.zeroed.get() { zeros_like(&tensor)? } else { tensor };
+            Ok::<_, RunError>(from_host(&tensor.view())?)
+        })?;
         self.ledger.borrow_mut().taken.insert(name.to_owned());
         // The weight replaces the random values that the layer drew when it was created.
         reset_draws().map_err(ArrayError::from)?;
@@ -106,6 +154,9 @@ impl WeightSet {
     ///
     /// mlx-rs names the weight of a quantised layer `up.inner.weight`. A file can also name it `up.weight`.
     ///
+    /// If the spec has `adapters`, parameters with a part such as `lora_a` need no weight. The adapters of
+    /// [`Run::adapters`](super::Run::adapters) set only these, and parameters whose name the adapters have.
+    ///
     /// # Errors
     /// The error of the first parameter without a matching weight: [`RunError::NoWeight`], [`RunError::WeightShape`] or
     /// [`RunError::WeightDtype`]. The module then stays unchanged, and the trial `<spec>::weights` reports every such
@@ -115,6 +166,9 @@ impl WeightSet {
         let mut found = HashMap::new();
         let parameters = module.parameters().flatten();
         for (name, parameter) in &parameters {
+            if self.is_adapter && !self.names.contains_key(&**name) && !looks_like_adapter(name) {
+                continue;
+            }
             let outer = outer_name(name, |other| parameters.contains_key(other));
             let stored = outer.filter(|_| !self.names.contains_key(&**name));
             match self.fitting(name, stored.as_deref().unwrap_or(name), parameter) {
@@ -220,6 +274,19 @@ impl WeightSet {
             trained: ledger.trained.values().cloned().chain(unseen).collect(),
         }
     }
+}
+
+/// The names of parameters that adapters set, in mlx-rs and in files of others: `q.lora_a`, `q.lora_A.weight`, `q.lora.up`.
+const ADAPTER_NAMES: [&str; 4] = ["lora_*", "*.lora_*", "lora.*", "*.lora.*"];
+
+fn looks_like_adapter(name: &str) -> bool {
+    ADAPTER_NAMES.iter().any(|pattern| matches(pattern, name))
+}
+
+/// Returns zeros of the same dtype and shape.
+fn zeros_like(tensor: &Tensor) -> Result<Tensor, ArrayError> {
+    let (dtype, shape) = (tensor.dtype(), tensor.shape().to_vec());
+    Ok(Tensor::from_vec(dtype, shape, vec![0; tensor.len() * dtype.size()])?)
 }
 
 /// What the audit says if nothing compared the frozen parameters with their weights.

@@ -79,6 +79,8 @@ pub(super) struct Fault {
     /// The expected fact, where no cause explains the error.
     #[serde(default, deserialize_with = "fact")]
     pub(super) fact: Option<FactKind>,
+    /// A part of the text with which the trial of the adapters must fail.
+    pub(super) adapters: Option<String>,
     /// What the mistake is, for people.
     #[serde(default, rename = "about")]
     _about: Option<String>,

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::file::{AtLeast, AtMost, Fault};
 use mlx_parity_core::diagnose::{Cause, CauseKind, FactKind, RecipeUse};
 use mlx_parity_core::gate::Class;
-use mlx_parity_core::results::{Account, Culprit, Localisation, TrialOutcome, TrialResult};
+use mlx_parity_core::results::{ADAPTERS, Account, Culprit, Localisation, TrialOutcome, TrialResult};
 use mlx_parity_core::spec::RESERVED;
 
 /// A red checkpoint with its class.
@@ -44,6 +44,8 @@ pub(super) struct Found {
     pub(super) words: Vec<String>,
     /// Whether the recipe of the first faulty stage was of use.
     pub(super) recipe: RecipeUse,
+    /// With which text the trial of the adapters failed.
+    pub(super) adapters: Option<String>,
 }
 
 impl Found {
@@ -58,6 +60,10 @@ impl Found {
             also: Vec::new(),
             words: Vec::new(),
             recipe: RecipeUse::None,
+            adapters: account.trial(ADAPTERS).and_then(|trial| match &trial.outcome {
+                TrialOutcome::Failed { line, .. } => Some(line.clone()),
+                _ => None,
+            }),
         };
         let Some(Localisation::Culprit(culprit)) = localisation else { return found };
         let Culprit { name, class, causes, facts, recipe, .. } = culprit;
@@ -92,7 +98,8 @@ fn red(trial: &TrialResult) -> Option<RedCheckpoint> {
 
 /// The false alarms of a port without a fault: its red checkpoints, and every reported cause. `port` ends each line.
 pub(super) fn alarms(account: &Account, port: &str) -> Vec<String> {
-    let red = checkpoints(account).filter_map(red).map(|place| format!("{place} {port}"));
+    let adapters = account.trial(ADAPTERS).into_iter();
+    let red = checkpoints(account).chain(adapters).filter_map(red).map(|place| format!("{place} {port}"));
     let causes = account.data.records().flat_map(|record| {
         record.causes.iter().map(move |cause| format!("{} at {} {port}", cause.kind, record.checkpoint))
     });
@@ -111,15 +118,19 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// Whether the first faulty stage, its class and the first red checkpoint are as expected.
+    /// Whether the first faulty stage, its class, the first red checkpoint, and the text of the trial of the adapters are as
+    /// expected.
     pub(super) fn is_placed(&self) -> bool {
         let is = |place: &Option<RedCheckpoint>, name: &str, class: Option<Class>| {
             place.as_ref().is_some_and(|place| {
                 place.checkpoint == name && class.is_none_or(|class| place.class == class)
             })
         };
-        let Fault { culprit, class, .. } = &self.fault;
-        is(&self.found.culprit, culprit, Some(*class)) && is(&self.found.first, self.fault.first(), None)
+        let Fault { culprit, class, adapters, .. } = &self.fault;
+        let found = self.found.adapters.as_deref().unwrap_or_default();
+        let says = adapters.as_ref().is_none_or(|words| found.contains(words));
+        says && is(&self.found.culprit, culprit, Some(*class))
+            && is(&self.found.first, self.fault.first(), None)
     }
 
     /// Whether the best reported cause is correct; `None` if no cause is expected. A cause that names several changes
@@ -256,6 +267,7 @@ mod tests {
             also: Vec::new(),
             words: Vec::new(),
             recipe: RecipeUse::None,
+            adapters: None,
         }
     }
 
@@ -277,6 +289,18 @@ mod tests {
             assert!(score.broken(AT_LEAST, AT_MOST, false).is_empty());
         }
         assert!(row(WEIGHTS, found("out", Class::Value, &[])).is_right());
+    }
+
+    #[test]
+    fn a_fault_of_adapters_is_placed_by_the_text_of_their_trial() {
+        const SCALE: &str = "{fault: scale, culprit: q, class: value, cause: none, adapters: applied twice}";
+        let with = |text: Option<&str>| {
+            let text = text.map(str::to_owned);
+            row(SCALE, Found { adapters: text, ..found("q", Class::Value, &[]) })
+        };
+        assert!(with(Some("2.000 times: they are applied twice")).is_right());
+        assert!(!with(Some("the adapters have no effect")).is_placed());
+        assert!(!with(None).is_placed());
     }
 
     #[test]

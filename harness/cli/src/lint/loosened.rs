@@ -159,6 +159,11 @@ fn whole(old: &Spec, new: &Spec) -> Vec<String> {
     let requirements = |spec: &Spec| spec.requires.iter().map(ToString::to_string).collect::<Vec<_>>();
     more("`requires` now has", beyond(&requirements(old), &requirements(new)));
     more("`inject` now has", beyond(&old.inject, &new.inject));
+    more("`adapters` no longer has", beyond(&new.adapters, &old.adapters));
+    let also = |spec: &Spec| spec.reference.as_ref().and_then(|reference| reference.also.clone());
+    if let (Some(before), None) = (also(old), also(new)) {
+        found.push(format!("`also: {before}` was removed, so no second reference confirms the goldens"));
+    }
     if old.weights.is_some() && new.weights.is_none() {
         found.push("`weights` was removed, so weights are no longer audited".to_owned());
     }
@@ -336,6 +341,20 @@ mod tests {
                 .contains(&"`weights` was removed, so weights are no longer audited".to_owned())
         );
         assert_eq!(found(&with(""), &with("inject: [x]\n")), ["`inject` now has `x`"]);
+        let adapted = with("weights: {file: w.safetensors, expect: [a]}\nadapters: [l.safetensors]\n");
+        assert_eq!(found(&adapted, &old), ["`adapters` no longer has `l.safetensors`"]);
+    }
+
+    #[test]
+    fn a_second_reference_that_is_gone_is_found() {
+        let now = root(POLICIES, "checkpoints: [{name: x, dtype: float32, noise: 8}]\n");
+        let mut before = root(POLICIES, "checkpoints: [{name: x, dtype: float32, noise: 8}]\n");
+        if let Some(reference) = &mut before.specs[0].reference {
+            reference.also = Some("t.py".to_owned());
+        }
+        let found = loosened(&before, &now);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].what, "`also: t.py` was removed, so no second reference confirms the goldens");
     }
 
     #[test]

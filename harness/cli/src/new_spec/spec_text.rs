@@ -53,7 +53,7 @@ impl SpecSource<'_> {
             let names: Vec<String> = listing.inputs.iter().map(|input| quoted(&input.name)).collect();
             let _ = writeln!(text, "inputs: [{}]", names.join(", "));
         }
-        text += &weights(&listing.weights);
+        text += &weights(&listing.weights, &listing.adapters);
         let is_wide = |tensor: &ListedTensor| tensor.dtype == Dtype::Float64;
         if listing.inputs.iter().chain(&listing.weights).chain(&listing.goldens).any(is_wide) {
             text += "# MLX computes in float64 on the CPU only.\ndevice: cpu\n";
@@ -213,7 +213,10 @@ fn params(params: &Map<String, Value>) -> String {
     text
 }
 
-fn weights(weights: &[ListedTensor]) -> String {
+fn weights(weights: &[ListedTensor], adapters: &[String]) -> String {
+    let is_adapter =
+        |weight: &&ListedTensor| weight.file.as_ref().is_some_and(|file| adapters.contains(file));
+    let weights: Vec<&ListedTensor> = weights.iter().filter(|weight| !is_adapter(weight)).collect();
     if weights.is_empty() {
         return String::new();
     }
@@ -222,12 +225,14 @@ fn weights(weights: &[ListedTensor]) -> String {
     files.sort_unstable();
     files.dedup();
     let about = format!("  # {}", counted(weights.len(), "tensor"));
-    match files[..] {
+    let list = |files: Vec<&str>| files.into_iter().map(quoted).collect::<Vec<_>>().join(", ");
+    let weights = match files[..] {
         [file] => format!("weights: {{file: {}}}{about}\n", quoted(file)),
-        _ => {
-            let files: Vec<String> = files.into_iter().map(quoted).collect();
-            format!("weights: {{shards: [{}]}}{about}\n", files.join(", "))
-        }
+        _ => format!("weights: {{shards: [{}]}}{about}\n", list(files)),
+    };
+    match adapters {
+        [] => weights,
+        _ => format!("{weights}adapters: [{}]\n", list(adapters.iter().map(String::as_str).collect())),
     }
 }
 
@@ -410,6 +415,17 @@ checkpoints:
     #[track_caller]
     fn check_level(name: &str, level: u8) {
         assert_eq!(Levels { shared: Some("model".into()) }.level(&line(name)), level, "{name}");
+    }
+
+    #[test]
+    fn adapters_are_not_among_the_weights() {
+        let tensor = |file: &str| ListedTensor { file: Some(file.to_owned()), ..line("w").tensor };
+        let both = [tensor("weights.safetensors"), tensor("adapters.safetensors")];
+        let text = weights(&both, &["adapters.safetensors".to_owned()]);
+        assert_eq!(
+            text,
+            "weights: {file: weights.safetensors}  # 1 tensor\nadapters: [adapters.safetensors]\n"
+        );
     }
 
     #[test]

@@ -121,6 +121,12 @@ fn manifest_changes(old: &Manifest, new: &Manifest) -> Vec<String> {
     if old.recipes != new.recipes {
         found.push("recipes".to_owned());
     }
+    if old.adapters != new.adapters {
+        found.push("adapters".to_owned());
+    }
+    if old.second_reference != new.second_reference {
+        found.push("second_reference".to_owned());
+    }
     if found.is_empty() && old != new {
         found.push("order, files or places of tensors".to_owned());
     }

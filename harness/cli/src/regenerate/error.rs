@@ -9,6 +9,7 @@ use crate::error::CommandError;
 use crate::references::ReferencesError;
 use mlx_parity_core::files::size;
 use mlx_parity_core::golden::FixtureError;
+use mlx_parity_core::run_folder::Obstacle;
 use mlx_parity_core::settings::SettingError;
 
 #[derive(Debug, Error)]
@@ -43,6 +44,14 @@ pub(crate) enum RegenerateError {
     Unaccepted { script: String, findings: String },
     #[error("two runs of `{script}` gave different bytes: {difference}")]
     NotRepeatable { script: String, difference: String },
+    #[error("{}", _0.text)]
+    Second(Obstacle),
+    #[error("the references `{first}` and `{second}` disagree:\n{findings}")]
+    Disagree { first: String, second: String, findings: String },
+    #[error("the references `{first}` and `{second}` have no golden in common; `{second}` makes {made}")]
+    NothingInCommon { first: String, second: String, made: String },
+    #[error("`{second}` computes with {what}, so its goldens cannot be compared with those of `{first}`")]
+    OtherInputs { first: String, second: String, what: String },
     #[error("the set that `{script}` made is unusable: {problem}")]
     Unusable { script: String, problem: String },
     #[error("`{}` is a symbolic link; fixtures are never replaced through a link", path.display())]
@@ -111,6 +120,18 @@ impl CommandError for RegenerateError {
             }
             Self::Script { .. } | Self::Unusable { .. } => {
                 "fix the script, then rerun the command; the old set is untouched".into()
+            }
+            Self::Second(_) => return None,
+            Self::Disagree { .. } => {
+                "find out which of the two is wrong, by hand or with `cargo xtask debug SPEC --reference`; the old set is untouched".into()
+            }
+            Self::NothingInCommon { .. } => {
+                "record in the second script some names that the spec declares; the old set is untouched".into()
+            }
+            Self::OtherInputs { .. } => {
+                "take inputs and weights in the second script with `rec.load(name)`, or with the same names, dtypes and \
+                 shapes as in the first; the old set is untouched"
+                    .into()
             }
             Self::Unaccepted { .. } => {
                 "fix the script, or accept a finding with its reason: `rec.accept(kind, name, why=…)`".into()

@@ -34,6 +34,9 @@ pub(crate) struct Listing {
     pub(crate) unmatched: Vec<String>,
     pub(crate) inputs: Vec<ListedTensor>,
     pub(crate) weights: Vec<ListedTensor>,
+    /// The files among those of the weights that hold adapters.
+    #[serde(default)]
+    pub(crate) adapters: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
 use walkdir::WalkDir;
 
 use super::error::RegenerateError;
@@ -19,7 +20,8 @@ use crate::steps::Steps;
 use mlx_parity_core::compare::compare;
 use mlx_parity_core::files::regular;
 use mlx_parity_core::gate::Rule;
-use mlx_parity_core::golden::{ChecksumMemory, FixtureSet};
+use mlx_parity_core::golden::{ChecksumMemory, FixtureSet, SecondReference};
+use mlx_parity_core::preflight::reference_block;
 use mlx_parity_core::text::error_chain;
 
 /// A set that a script made aside.
@@ -27,6 +29,24 @@ pub(super) struct MadeSet {
     pub(super) set: FixtureSet,
     pub(super) folder: PathBuf,
     pub(super) report: ExporterReport,
+    /// How far the second reference agrees, if the spec names one and it was run.
+    pub(super) second: Option<SecondReference>,
+}
+
+/// One call of a script that makes a set.
+pub(super) struct Task<'t> {
+    /// The script, from the project's root.
+    pub(super) script: &'t str,
+    /// What identifies the reference, as the script is told.
+    pub(super) block: Value,
+    /// The folder of the workplace that receives the set.
+    pub(super) turn: &'t str,
+    /// What the exporter's lint expects.
+    pub(super) expected: Value,
+    /// The set whose inputs and weights are reused.
+    pub(super) reuse: Option<PathBuf>,
+    /// Whether to measure the spread over kernel choices too.
+    pub(super) spread: bool,
 }
 
 /// What the scripts of one command have in common.
@@ -64,20 +84,37 @@ impl Maker<'_> {
         turn: &str,
     ) -> Result<MadeSet, RegenerateError> {
         let label = format!("run {}, {turn} time, {} at most", set.folder, duration(set.reference.timeout));
-        self.steps.step(&label, || self.run(set, runner, turn))
+        let block = reference_block(set.reference, self.project.root()).map_err(RegenerateError::Second)?;
+        let committed_set = self.project.fixture_root().join(set.folder);
+        let reuses = !self.new_inputs && committed(&self.project.fixture_root(), set.folder).is_some();
+        let task = Task {
+            script: &set.reference.script,
+            block,
+            turn,
+            expected: set.expected(),
+            reuse: reuses.then_some(committed_set),
+            spread: self.spread,
+        };
+        self.steps.step(&label, || self.run(set, runner, &task))
     }
 
-    fn run(&self, set: &PlannedSet, runner: &Runner, turn: &str) -> Result<MadeSet, RegenerateError> {
-        let name = &set.reference.script;
+    /// Runs a script, and checks that the set that it made is intact and belongs to its spec.
+    pub(super) fn run(
+        &self,
+        set: &PlannedSet,
+        runner: &Runner,
+        task: &Task,
+    ) -> Result<MadeSet, RegenerateError> {
+        let name = task.script;
         let script = self.project.root().join(name);
         // If the script were a pipe, Python would wait for it forever.
         regular::open(&script).map_err(|source| RegenerateError::read(&script, source))?;
-        let root = self.workplace.path(turn);
+        let root = self.workplace.path(task.turn);
         let folder = root.join(set.folder);
         let parent = folder.parent().unwrap_or(&root);
         fs::create_dir_all(parent).map_err(|source| RegenerateError::write(parent, source))?;
         let expected = self.workplace.path("expected.json");
-        fs::write(&expected, set.expected().to_string())
+        fs::write(&expected, task.expected.to_string())
             .map_err(|source| RegenerateError::write(&expected, source))?;
         let report = self.workplace.path("report.json");
         let _ = fs::remove_file(&report);
@@ -87,7 +124,7 @@ impl Maker<'_> {
             project: self.project,
             runner,
             script: name,
-            reference: &set.reference.to_json(),
+            reference: &task.block,
             env: &set.reference.env,
         };
         let mut command =
@@ -97,14 +134,13 @@ impl Maker<'_> {
             .env("PARITY_EXPECT", &expected)
             .env("PARITY_REPORT", &report)
             .env("PARITY_ROOT", &root);
-        if self.spread {
+        if task.spread {
             command.env("PARITY_SPREAD", "1");
         }
-        let fixture_root = self.project.fixture_root();
-        if self.new_inputs {
-            command.env("PARITY_NEW_INPUTS", "1");
-        } else if committed(&fixture_root, set.folder).is_some() {
-            command.env("PARITY_REUSE", fixture_root.join(set.folder));
+        match &task.reuse {
+            Some(reuse) => drop(command.env("PARITY_REUSE", reuse)),
+            None if self.new_inputs => drop(command.env("PARITY_NEW_INPUTS", "1")),
+            None => {}
         }
         let ended =
             script::run(&mut command, set.reference.timeout).map_err(|error| call.not_started(&error))?;
@@ -113,20 +149,23 @@ impl Maker<'_> {
             Some(0) => {}
             None => {
                 let after = duration(set.reference.timeout);
-                return Err(RegenerateError::TimedOut { script: name.clone(), after });
+                return Err(RegenerateError::TimedOut { script: name.to_owned(), after });
             }
             Some(3) if report.has_unaccepted() => {
                 return Err(RegenerateError::Unaccepted {
-                    script: name.clone(),
+                    script: name.to_owned(),
                     findings: report.unaccepted(),
                 });
             }
             Some(code) => return Err(call.failed(&ended, code)),
         }
-        let unusable = |problem: String| RegenerateError::Unusable { script: name.clone(), problem };
+        let unusable = |problem: String| RegenerateError::Unusable { script: name.to_owned(), problem };
         if report.has_unaccepted() {
             // A script can write its set in spite of findings; the lint decides.
-            return Err(RegenerateError::Unaccepted { script: name.clone(), findings: report.unaccepted() });
+            return Err(RegenerateError::Unaccepted {
+                script: name.to_owned(),
+                findings: report.unaccepted(),
+            });
         }
         let made = FixtureSet::open(&root, set.folder).map_err(|error| unusable(error_chain(&error)))?;
         // The script may have changed its environment, or imported from elsewhere; the lock decides.
@@ -135,11 +174,11 @@ impl Maker<'_> {
         let used = used.into_iter().flatten();
         runner.check_used(used.filter_map(|(name, version)| Some((name.as_str(), version.as_str()?))))?;
         let bytes = regular::read(&script, regular::TEXT).unwrap_or_default();
-        made.check_fresh(&set.reference.to_json(), &bytes).map_err(|error| unusable(error_chain(&error)))?;
+        made.check_fresh(&task.block, &bytes).map_err(|error| unusable(error_chain(&error)))?;
         if let Some(error) = made.verify(&mut ChecksumMemory::default()).first() {
             return Err(unusable(error_chain(error)));
         }
-        Ok(MadeSet { set: made, folder, report })
+        Ok(MadeSet { set: made, folder, report, second: None })
     }
 }
 

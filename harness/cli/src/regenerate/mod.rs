@@ -13,6 +13,7 @@ mod removal;
 mod reproduce;
 mod same_bytes;
 mod script_call;
+mod second;
 mod smaller_file;
 mod smaller_text;
 mod swap;
@@ -29,6 +30,7 @@ pub(crate) use listing::{ListedTensor, Listing, ListingRequest, default_memory, 
 pub(crate) use plan::{PlannedSet, plan};
 pub(crate) use removal::{TensorName, check_removable, remove_set, remove_tensors};
 pub(crate) use reproduce::CHANGED_FLOOR;
+pub(crate) use second::agreement_text;
 pub(crate) use table::number;
 pub(crate) use workplace::{leftover_bytes, remove_leftovers};
 
@@ -63,6 +65,8 @@ use workplace::{Workplace, check_target, committed, has_leftovers};
     `environment` in `[tool.parity]`, in the pyproject.toml beside the lock, names the group. If\n\
     nothing is locked, the machine's Python runs the script (PARITY_PYTHON selects another). The\n\
     command shows what changes, asks before it replaces a set, and replaces it in one step.\n\n\
+    `also` in `reference` names a second script, which computes the same in its own way. It gets\n\
+    the inputs and weights of the first. If its goldens disagree, the set is refused.\n\n\
     Each run of a script may take 30 minutes (`timeout` in the spec's `reference`). The script\n\
     sees PATH, HOME and a few more of your environment variables, which exporter/README.md\n\
     lists; `env: [HF_TOKEN]` in `reference` adds one.\n\n\
@@ -212,7 +216,8 @@ fn regenerate(
         let result = environments
             .of(&script)
             .map_err(RegenerateError::from)
-            .and_then(|runner| maker.twice(set, &runner));
+            .and_then(|runner| maker.twice(set, &runner))
+            .and_then(|made| with_second(&maker, &mut environments, set, made));
         match result {
             Ok(new) => made.push((set, new)),
             Err(error) => {
@@ -266,6 +271,19 @@ fn regenerate(
     Ok(if failed + kept == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// Runs the second reference of a set, if the spec names one, and adds to the new set how far both agree.
+fn with_second(
+    maker: &Maker,
+    environments: &mut Environments,
+    set: &PlannedSet,
+    made: MadeSet,
+) -> Result<MadeSet, RegenerateError> {
+    let Some(also) = &set.reference.also else { return Ok(made) };
+    let runner = environments.of(&maker.project.root().join(also))?;
+    let second = maker.second(set, &runner, also, &made)?;
+    second::add_to_set(maker.workplace, set.folder, made, second)
+}
+
 /// Runs the references of sets that are current, and compares the results with the committed sets.
 fn check_by_running(
     project: &Project,
@@ -292,7 +310,7 @@ fn check_by_running(
             .of(&script)
             .map_err(RegenerateError::from)
             .and_then(|runner| maker.once(set, &runner, "first"));
-        let made = match result {
+        let mut made = match result {
             Ok(made) => made,
             Err(error) => {
                 print_error(set.folder, &error);
@@ -300,7 +318,18 @@ fn check_by_running(
                 continue;
             }
         };
-        let found = reproduce::reproduced(set, &old, &made.set);
+        let mut found = reproduce::reproduced(set, &old, &made.set);
+        match with_second(&maker, &mut environments, set, made) {
+            Ok(both) => {
+                found.notes.extend(both.second.as_ref().map(agreement_text));
+                made = both;
+            }
+            Err(error) => {
+                print_error(set.folder, &error);
+                bad += 1;
+                continue;
+            }
+        }
         let headline = match found.wrong.is_empty() {
             true => reproduce::summary(&old, &made.set),
             false => "not reproduced".to_owned(),
@@ -354,7 +383,7 @@ fn show(set: &PlannedSet, new: &MadeSet, changes: &SetChanges, wrong: &[(&str, S
         format!(": {}", why.split(&format!("; run `{} regenerate-fixtures", program())).next().unwrap_or(why))
     });
     let mut text = format!("\n{}{}\n", set.folder, why.unwrap_or_default());
-    for remark in new.report.remarks() {
+    for remark in new.report.remarks().chain(new.second.as_ref().map(agreement_text)) {
         text += &format!("  {remark}\n");
     }
     say(&(text + &table::table(changes, full)));

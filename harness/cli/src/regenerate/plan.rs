@@ -135,6 +135,17 @@ impl PlannedSet<'_> {
         json!({"goldens": goldens, "inputs": inputs, "rename": rename.cloned().unwrap_or_default()})
     }
 
+    /// What the exporter's lint expects of a second reference: it may record only some of the goldens, in any dtype.
+    pub(super) fn expected_of_second(&self) -> Value {
+        let mut expected = self.expected();
+        for (_, dtype) in expected["goldens"].as_object_mut().into_iter().flatten() {
+            *dtype = Value::Null;
+        }
+        expected["inputs"] = json!([]);
+        expected["partial"] = json!(true);
+        expected
+    }
+
     /// The rule of a checkpoint that is compared with this golden, for goldens without a floor.
     pub(super) fn rule(&self, golden: &str) -> Option<mlx_parity_core::gate::Rule> {
         self.specs.iter().find_map(|spec| {

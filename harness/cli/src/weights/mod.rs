@@ -1,5 +1,5 @@
-//! The command `weights`: every weight of a spec, and what the last run did with it; or a plain file against a spec. Reads
-//! headers, no tensor.
+//! The command `weights`: every weight of a spec, those of adapters too, and what the last run did with it; or a plain file
+//! against a spec. Reads headers, no tensor.
 
 mod against;
 
@@ -153,39 +153,43 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
 fn list(project: &Project, spec: &Spec) -> Result<WeightList, WeightsError> {
     let declared = spec.weights.as_ref().ok_or_else(|| WeightsError::NoWeights { id: spec.id.clone() })?;
     let set = FixtureSet::open(&project.fixture_root(), &spec.fixtures)?;
-    let catalogue = WeightIndex::of(declared, &set)?;
     let latest = Out::of(project.root()).run("latest");
     let data = RunData::read(&Folder::at(latest.join(&spec.id)))?;
     let audit = data.as_ref().and_then(RunData::audit);
-    let mut faults = files_faults(&catalogue, declared, &set)?;
-    let texts = audit
-        .map(Audit::faults)
-        .into_iter()
-        .flatten()
-        .filter(|(kind, ..)| !matches!(*kind, "MISSING" | "UNUSED"));
-    for (kind, _, found) in texts {
-        for text in found.iter().map(|text| format!("{kind:<8} {text}")) {
-            if !faults.contains(&text) {
-                faults.push(text);
+    let adapters = spec.adapter_weights();
+    let of_adapters =
+        adapters.as_ref().map(|adapters| (adapters, data.as_ref().and_then(RunData::adapter_audit)));
+    let (mut weights, mut missing, mut faults) = (Vec::new(), Vec::new(), Vec::new());
+    for (declared, audit) in std::iter::once((declared, audit)).chain(of_adapters) {
+        let catalogue = WeightIndex::of(declared, &set)?;
+        faults.extend(files_faults(&catalogue, declared, &set)?);
+        let texts = audit
+            .map(Audit::faults)
+            .into_iter()
+            .flatten()
+            .filter(|(kind, ..)| !matches!(*kind, "MISSING" | "UNUSED"));
+        for (kind, _, found) in texts {
+            for text in found.iter().map(|text| format!("{kind:<8} {text}")) {
+                if !faults.contains(&text) {
+                    faults.push(text);
+                }
             }
         }
+        weights.extend(catalogue.weights().map(|(name, entry)| WeightRow {
+            name: name.to_owned(),
+            stored: entry.name.clone(),
+            dtype: entry.dtype,
+            shape: entry.shape.clone(),
+            file: entry.file.clone(),
+            audit: audit.and_then(|audit| use_in(audit, name)),
+        }));
+        let known: Vec<&str> = catalogue.weights().map(|(name, _)| name).collect();
+        let expected = declared.expect.iter().filter(|name| !known.contains(&name.as_str()));
+        missing.extend(audit.into_iter().flat_map(|audit| &audit.missing).chain(expected).cloned());
     }
-    let rows = catalogue.weights().map(|(name, entry)| WeightRow {
-        name: name.to_owned(),
-        stored: entry.name.clone(),
-        dtype: entry.dtype,
-        shape: entry.shape.clone(),
-        file: entry.file.clone(),
-        audit: audit.and_then(|audit| use_in(audit, name)),
-    });
-    let known: Vec<&str> = catalogue.weights().map(|(name, _)| name).collect();
-    let expected = declared.expect.iter().filter(|name| !known.contains(&name.as_str()));
-    let mut missing: Vec<String> =
-        audit.into_iter().flat_map(|audit| &audit.missing).chain(expected).cloned().collect();
     missing.sort();
     missing.dedup();
     let run = audit.and_then(|_| std::fs::read_link(&latest).ok()).map(|run| run.display().to_string());
-    let weights: Vec<WeightRow> = rows.collect();
     let elements =
         |row: &WeightRow| row.shape.iter().fold(1u64, |all, &length| all.saturating_mul(length as u64));
     let bytes = |row: &WeightRow| elements(row).saturating_mul(row.dtype.size() as u64);

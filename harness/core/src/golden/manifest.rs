@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-use super::entry::{RecipesFile, TensorEntry};
+use super::adapter_facts::AdapterFacts;
+use super::entry::{RecipesFile, Role, TensorEntry};
+use super::second_reference::{SecondReference, SecondScript};
 use crate::files::hash::is_sha256;
 
 /// The version of the format that this build reads.
@@ -26,6 +28,12 @@ pub struct Manifest {
     /// The file with the operations by which the reference made the goldens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recipes: Option<RecipesFile>,
+    /// The adapters of the set, and what they change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adapters: Option<AdapterFacts>,
+    /// How far a second reference agrees with the one that made the set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub second_reference: Option<SecondReference>,
     /// Every tensor of the set.
     pub tensors: Vec<TensorEntry>,
 }
@@ -44,6 +52,9 @@ pub struct MadeBy {
     /// The parameters that the spec gave.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub params: Option<Value>,
+    /// The second reference, as the spec named it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub also: Option<SecondScript>,
 }
 
 /// Why a manifest cannot be used.
@@ -69,6 +80,9 @@ pub enum ManifestError {
     /// The file of recipes is not described as it must be.
     #[error("`recipes`: {problem}")]
     Recipes { problem: String },
+    /// A part of the manifest beside its tensors contradicts itself.
+    #[error("`{key}`: {problem}")]
+    Part { key: &'static str, problem: String },
     /// An entry contradicts itself or another entry.
     #[error("tensor {index} (`{}`): {problem}", name.escape_debug())]
     Tensor { index: usize, name: String, problem: String },
@@ -97,6 +111,19 @@ impl Manifest {
         }
         if let Some(recipes) = &manifest.recipes {
             recipes.check(&manifest.tensors).map_err(|problem| ManifestError::Recipes { problem })?;
+        }
+        let is_golden = |name: &str| {
+            manifest.tensors.iter().any(|entry| entry.role == Role::Golden && entry.name == name)
+        };
+        let parts = [
+            ("made_by.also", manifest.made_by.also.as_ref().and_then(SecondScript::problem)),
+            ("adapters", manifest.adapters.as_ref().and_then(|adapters| adapters.problem(is_golden))),
+            ("second_reference", manifest.second_reference.as_ref().and_then(SecondReference::problem)),
+        ];
+        for (key, problem) in parts {
+            if let Some(problem) = problem {
+                return Err(ManifestError::Part { key, problem });
+            }
         }
         let mut names = HashSet::new();
         let mut sequences = HashMap::new();
@@ -169,6 +196,32 @@ mod tests {
                 "`made_by.key` is `ABC`, expected 64 lower-case hexadecimal digits",
             ),
             ("/made_by/script", json!(null), "invalid type: null, expected a string"),
+            (
+                "/made_by/also",
+                json!({"script": "b.py", "sha256": "0"}),
+                "`made_by.also`: its sha256 is `0`, expected 64",
+            ),
+            ("/adapters", json!({"files": []}), "`adapters`: it names no file"),
+            (
+                "/adapters",
+                json!({"files": [{"file": "a.npz"}], "changes": {"x": {"max": 1, "rms": 1}}}),
+                "`adapters`: it has a change of `x`, which is not a golden",
+            ),
+            (
+                "/adapters",
+                json!({"files": [{"file": "a.npz"}], "changes": {"norm1": {"max": 1, "rms": 2}}}),
+                "`adapters`: the change of `norm1` has max 1e0 and rms 2e0, expected 0 <= rms <= max",
+            ),
+            (
+                "/adapters",
+                json!({"files": [{"file": "a.npz", "rank": 0}]}),
+                "`adapters`: the rank of `a.npz` is 0",
+            ),
+            (
+                "/second_reference",
+                json!({"script": "b.py", "goldens": {"norm1": {"floors": 1.0, "gate": 1.0}}}),
+                "`second_reference`: `norm1` needs `floors` or `gate`",
+            ),
             ("/tensors/0/role", json!("output"), "unknown variant `output`, expected one of `golden`"),
             ("/tensors/0/dtype", json!("float8"), "unknown variant `float8`, expected one of `bool`"),
             ("/tensors/0/name", json!(""), "tensor 0 (``): its name is empty"),

@@ -12,6 +12,7 @@ use super::FixtureError;
 use super::entry::{Role, TensorEntry, is_plain_path};
 use super::key::{canonical_json, made_by_key};
 use super::manifest::{Manifest, ManifestError};
+use super::second_reference::SecondScript;
 use crate::files::identity::FileIdentity;
 use crate::files::regular;
 use crate::gate::Floor;
@@ -149,12 +150,21 @@ impl FixtureSet {
             ("source", made_by.source.as_deref().map(Value::from)),
             ("params", made_by.params.clone()),
         ];
+        let also = reference.get("also").and_then(|also| also.get("script")).and_then(Value::as_str);
+        let also_then = made_by.also.as_ref().map(|also| also.script.as_str());
         let changed: Vec<String> = then
             .iter()
             .filter(|(key, then)| then.as_ref().map(canonical_json) != reference.get(key).map(canonical_json))
             .map(|(key, _)| format!("`{key}`"))
+            .chain((also != also_then).then(|| "`also`".to_owned()))
             .collect();
+        let sha256 = |also: &SecondScript| Some(Value::from(also.sha256.as_str()));
         let changed = match changed.as_slice() {
+            [] if made_by.also.as_ref().and_then(sha256)
+                != reference.get("also").and_then(|also| also.get("sha256").cloned()) =>
+            {
+                format!("the content of the second reference `{}` changed", also.unwrap_or_default())
+            }
             [] => format!("the content of `{}` changed", made_by.script),
             keys => format!("{} of the reference block changed", keys.join(" and ")),
         };

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::reference_block::reference_block;
 use crate::files::regular;
 use crate::gate::Class;
 use crate::golden::{ChecksumMemory, FixtureSet, Role};
@@ -29,7 +30,8 @@ pub fn look_at_fixtures(
     if let Some(reference) = &spec.reference {
         let script = root.join(&reference.script);
         let fresh = match regular::read(&script, regular::TEXT) {
-            Ok(bytes) => set.check_fresh(&reference.to_json(), &bytes).map_err(Obstacle::from),
+            Ok(bytes) => reference_block(reference, root)
+                .and_then(|block| set.check_fresh(&block, &bytes).map_err(Obstacle::from)),
             Err(error) => Err(Obstacle {
                 class: Class::Missing,
                 text: format!("the reference's script `{}` cannot be read: {error}", script.display()),
@@ -54,7 +56,8 @@ fn float64(spec: &Spec, set: &FixtureSet) -> Vec<Obstacle> {
     }
     let inputs = set.entries(Role::Input).filter(|entry| spec.inputs.contains(&entry.name));
     let files = spec.weights.as_ref().map(|weights| weights.files.as_slice()).unwrap_or_default();
-    let weights = set.weights().filter(|entry| files.contains(&entry.file));
+    let weights =
+        set.weights().filter(|entry| files.contains(&entry.file) || spec.adapters.contains(&entry.file));
     inputs
         .chain(weights)
         .filter(|entry| entry.dtype == Dtype::Float64)

@@ -11,7 +11,7 @@ use super::words::multiple;
 use crate::compare::{Difference, Stats, Worst};
 use crate::gate::Class;
 use crate::record::{Image, Record};
-use crate::results::{Account, Localisation, TrialOutcome, TrialResult, WEIGHTS};
+use crate::results::{ADAPTERS, Account, Localisation, TrialOutcome, TrialResult, WEIGHTS};
 use crate::spec::list::counted;
 use crate::text::printable::{clean, indented};
 use crate::text::program::program;
@@ -189,7 +189,9 @@ fn block(account: &Account, trial: &TrialResult, target: &str, most: usize, caus
     }
     if trial.audit_failed && matches!(class, Class::Finite | Class::Value | Class::Systematic | Class::Range)
     {
-        row("weights", &format!("the audit failed: see {}::{WEIGHTS}", spec.id));
+        let of_weights = account.data.audit().is_some_and(|audit| !audit.is_clean());
+        let audit = if of_weights { WEIGHTS } else { ADAPTERS };
+        row(audit, &format!("the audit failed: see {}::{audit}", spec.id));
     }
     if let Some(path) = &trial.actual {
         row("actual", &path.display().to_string());

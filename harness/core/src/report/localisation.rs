@@ -6,7 +6,9 @@ use super::words::multiple;
 use crate::diagnose::{Cause, CauseKind, Fact};
 use crate::gate::{Class, Phase};
 use crate::record::Location;
-use crate::results::{Account, AlsoRed, Closer, Culprit, FIXTURE, Localisation, TrialOutcome, WEIGHTS};
+use crate::results::{
+    ADAPTERS, Account, AlsoRed, Closer, Culprit, FIXTURE, Localisation, TrialOutcome, WEIGHTS,
+};
 use crate::run_folder::Audit;
 use crate::spec::{Spec, list::counted};
 use crate::text::printable::clean;
@@ -21,9 +23,9 @@ const SHOWN: usize = 4;
 /// `None` without a faulty stage or drift. If the spec or its fixtures kept the port from running, the sentence is about them. A
 /// failed weight audit and drawn random numbers come first in the sentence, because they make the values meaningless.
 pub(super) fn sentence(account: &Account) -> Option<String> {
-    if account.data.weights_failed() {
+    if let Some(audit) = account.data.failed_audit() {
         let crash = account.data.crash().unwrap_or_default();
-        return Some(format!("the weights did not load; see {}::{WEIGHTS}: {crash}", account.spec.id));
+        return Some(format!("the {audit} did not load; see {}::{audit}: {crash}", account.spec.id));
     }
     if let Some(obstacle) = account.data.obstacles.first() {
         return Some(format!("nothing was compared: {}", obstacle.text));
@@ -88,9 +90,13 @@ fn look_first(account: &Account) -> Option<String> {
         if culprit.class == Class::Unreached && culprit.before.is_none());
     let is_wrong = |audit: &Audit| !audit.is_clean() && !(ends_early && audit.is_incomplete());
     let audited = account.data.audit().is_some_and(is_wrong) && failed(WEIGHTS);
+    let adapted = account.data.adapter_audit().is_some_and(is_wrong) && failed(ADAPTERS);
     let drew = account.data.drew() && failed(FIXTURE);
-    let why =
-        [(audited, WEIGHTS, "the weight audit failed"), (drew, FIXTURE, "the port drew random numbers")];
+    let why = [
+        (audited, WEIGHTS, "the weight audit failed"),
+        (adapted, ADAPTERS, "the audit of the adapters failed"),
+        (drew, FIXTURE, "the port drew random numbers"),
+    ];
     let why: Vec<String> = why
         .into_iter()
         .filter(|(holds, ..)| *holds)

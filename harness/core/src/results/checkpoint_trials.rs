@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::order::in_execution_order;
 use super::run_data::{RunData, undeclared};
-use super::trial::{TrialOutcome, TrialResult, WEIGHTS};
+use super::trial::{TrialOutcome, TrialResult, WEIGHTS, audit_class};
 use super::whole_trials::{cut_short, untrusted};
 use crate::gate::Class;
 use crate::record::{Record, Status};
@@ -25,10 +25,11 @@ pub(super) fn checkpoint_trials(spec: &Spec, data: &RunData) -> (Vec<TrialResult
     }
     let (crash, pending, changed) = (data.crash(), data.pending(), data.changed().first());
     let stopped = data.end().is_some_and(|end| end.stopped);
-    let audit_failed = data.audit().is_some_and(|audit| !audit.is_clean());
+    let audits = [data.audit(), data.adapter_audit()];
+    let audit_failed = audits.into_iter().flatten().any(|audit| !audit.is_clean());
     // The audit of the weights says more than a crash.
-    let not_loaded = data.weights_failed();
-    let mut blamed = not_loaded.then_some(WEIGHTS);
+    let not_loaded = data.failed_audit();
+    let mut blamed = not_loaded;
     let (mut latest, mut lost) = (TrialPlace::START, 0);
     let undeclared: Vec<&str> = data.lines.iter().filter_map(undeclared).collect();
     let mut placed: Vec<(TrialPlace, TrialResult)> = Vec::new();
@@ -59,10 +60,11 @@ pub(super) fn checkpoint_trials(spec: &Spec, data: &RunData) -> (Vec<TrialResult
                 TrialOutcome::Pending(format!("not reached: {}", pending.as_deref().unwrap_or_default()))
             }
             // With one process per test, each trial must name the reason itself.
-            ([], [], Some(crash)) if not_loaded => TrialOutcome::failed(
-                Class::Weights,
-                format!("not run: {crash}; see `{}::{WEIGHTS}`", spec.id),
-            ),
+            ([], [], Some(crash)) if not_loaded.is_some() => {
+                let audit = not_loaded.unwrap_or(WEIGHTS);
+                let text = format!("not run: {crash}; see `{}::{audit}`", spec.id);
+                TrialOutcome::failed(audit_class(audit), text)
+            }
             ([], [], Some(crash)) => match blamed {
                 Some(first) => {
                     TrialOutcome::failed(Class::Crash, format!("not reached: {}", cut_short(spec, first)))

@@ -3,7 +3,8 @@
 use std::io::{Read, Seek, SeekFrom};
 
 use super::run_data::RunData;
-use crate::run_folder::{Exit, Folder, TAP_LINE};
+use super::trial::{ADAPTERS, WEIGHTS};
+use crate::run_folder::{Audit, Exit, Folder, TAP_LINE};
 
 /// How many bytes of the worker's output are searched for its last lines.
 const TAIL: u64 = 64 << 10;
@@ -50,12 +51,16 @@ impl RunData {
         })
     }
 
-    /// Returns whether the port failed because a weight is missing, before it reached a checkpoint.
-    pub(crate) fn weights_failed(&self) -> bool {
-        let Some(error) = self.end().and_then(|end| end.error.as_deref()) else { return false };
-        let Some(audit) = self.audit().filter(|_| self.records().next().is_none()) else { return false };
-        let is_missing = |name: &String| error.contains(&format!("weight `{name}` does not exist"));
-        audit.missing.iter().any(is_missing)
+    /// Returns the trial of the audit that says why the port failed before it reached a checkpoint: a weight, or a weight
+    /// of the adapters, is missing.
+    pub(crate) fn failed_audit(&self) -> Option<&'static str> {
+        let error = self.end()?.error.as_deref().filter(|_| self.records().next().is_none())?;
+        let names = |audit: Option<&Audit>| {
+            let is_missing = |name: &String| error.contains(&format!("weight `{name}` does not exist"));
+            audit.is_some_and(|audit| audit.missing.iter().any(is_missing))
+        };
+        let audits = [(self.adapter_audit(), ADAPTERS), (self.audit(), WEIGHTS)];
+        audits.into_iter().find(|(audit, _)| names(*audit)).map(|(_, trial)| trial)
     }
 
     /// Returns how the worker failed after its port had returned. This changes no verdict.

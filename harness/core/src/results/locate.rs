@@ -24,7 +24,7 @@ impl Account {
 
     fn localise(&self) -> Option<Localisation> {
         let spec = &self.spec;
-        if !self.data.changed().is_empty() || self.data.weights_failed() {
+        if !self.data.changed().is_empty() || self.data.failed_audit().is_some() {
             return None;
         }
         match &self.local {

@@ -4,7 +4,9 @@
 //! gives the same report on any machine.
 
 mod account;
+mod adapters;
 mod against;
+mod audit;
 mod backwards;
 mod checkpoint_trials;
 mod ending;
@@ -35,4 +37,4 @@ pub use run_data::{ORDER, RunData, TIMES, Times};
 pub use spec_file::{SpecFile, SpecFileError};
 pub use stats::{SNAPSHOT_DESCRIPTION, STATS, has_stats, moved, snapshot_file, stats_text};
 pub use summary::Summary;
-pub use trial::{MEMORY, TrialOutcome, TrialResult, WEIGHTS, trial_names};
+pub use trial::{ADAPTERS, MEMORY, TrialOutcome, TrialResult, WEIGHTS, has_adapters, trial_names};

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::run::SuiteData;
 use super::stats::STATS;
-use super::trial::WEIGHTS;
+use super::trial::{ADAPTERS, WEIGHTS};
 use crate::files::regular;
 use crate::record::Status;
 use crate::run_folder::{EXIT, FIXTURE, Folder, FolderError, LOCAL, SPEC, STARTED};
@@ -212,7 +212,7 @@ impl SpecProgress {
 }
 
 /// Trials that are not checkpoints.
-const RESERVED: [&str; 4] = [FIXTURE, WEIGHTS, STATS, SPEC];
+const RESERVED: [&str; 5] = [FIXTURE, WEIGHTS, ADAPTERS, STATS, SPEC];
 
 /// The part of the file [`STARTED`] that is read here.
 #[derive(Debug, Deserialize)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::spec_file::{SpecFile, SpecFileError};
 use crate::record::Record;
-use crate::run_folder::Obstacle;
+use crate::run_folder::{ADAPTERS_FILE, AdapterRun, Obstacle};
 use crate::run_folder::{Audit, EXIT, End, Exit, Folder, FolderError, LOCAL, Line, SPEC_FILE, STARTED};
 use crate::run_folder::{Compared, STATS_FILE};
 use crate::run_folder::{ENVIRONMENT, Environment};
@@ -42,6 +42,8 @@ pub struct RunData {
     times: Times,
     environment: Option<Environment>,
     resources: Option<Resources>,
+    /// What adapters change in the port.
+    adapters: Option<AdapterRun>,
     /// The result of comparing the statistics, once they were compared.
     pub stats: Option<Compared>,
     /// The tensors that `PARITY_PEEK` named, in the order of the run.
@@ -104,6 +106,7 @@ impl RunData {
             times: folder.read_json(TIMES)?.unwrap_or_default(),
             environment: folder.read_json(ENVIRONMENT)?,
             resources: folder.read_json(RESOURCES)?,
+            adapters: folder.read_json(ADAPTERS_FILE)?,
             stats: folder.read_json(STATS_FILE)?,
             peeks: folder.read_json_lines(PEEKS)?,
             local,
@@ -128,6 +131,7 @@ impl RunData {
             times: Times::default(),
             environment: None,
             resources: None,
+            adapters: None,
             stats: None,
             peeks: Vec::new(),
             local: None,
@@ -199,6 +203,16 @@ impl RunData {
     /// Returns the resources that the port used, if it returned.
     pub fn resources(&self) -> Option<&Resources> {
         self.resources.as_ref()
+    }
+
+    /// Returns what the adapters change in the port, if it was measured.
+    pub fn adapters(&self) -> Option<&AdapterRun> {
+        self.adapters.as_ref()
+    }
+
+    /// Returns the audit of the adapters, if the port returned and has adapters.
+    pub fn adapter_audit(&self) -> Option<&Audit> {
+        self.end().and_then(|end| end.adapters.as_ref())
     }
 
     /// Returns the level up to which checkpoints were checked, if it is known.

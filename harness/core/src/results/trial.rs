@@ -12,13 +12,16 @@ use crate::spec::{Inject, Spec, in_rounds};
 /// The name of the trial that audits the weights of a spec.
 pub const WEIGHTS: &str = "weights";
 
+/// The name of the trial that audits the adapters of a spec, and compares what they change.
+pub const ADAPTERS: &str = "adapters";
+
 /// The name of the trial that compares the peak memory of a port with the spec's limit.
 pub const MEMORY: &str = "memory";
 
 /// How one trial of a spec ended.
 #[derive(Debug, Clone)]
 pub struct TrialResult {
-    /// The checkpoint's name, or [`FIXTURE`], [`WEIGHTS`], [`MEMORY`], [`STATS`] or [`SPEC`](crate::run_folder::SPEC).
+    /// The checkpoint's name, or [`FIXTURE`], [`WEIGHTS`], [`ADAPTERS`], [`MEMORY`], [`STATS`] or [`SPEC`](crate::run_folder::SPEC).
     pub name: String,
     /// How the trial ended.
     pub outcome: TrialOutcome,
@@ -102,8 +105,19 @@ pub fn trial_names(spec: &Spec, level: u8, inject: &Inject) -> Vec<String> {
     let mut names: Vec<String> = checkpoints.into_iter().map(|checkpoint| checkpoint.name.clone()).collect();
     names.extend(spec.needs_fixtures().then(|| FIXTURE.to_owned()));
     names.extend(spec.weights.is_some().then(|| WEIGHTS.to_owned()));
+    names.extend(has_adapters(spec).then(|| ADAPTERS.to_owned()));
     names.extend(spec.memory.is_some().then(|| MEMORY.to_owned()));
     // The snapshot covers the spec's own level, and only the main run.
     names.extend((has_stats(inject) && level >= spec.level && spec.twin.is_none()).then(|| STATS.to_owned()));
     names
+}
+
+/// Whether `spec` has the trial [`ADAPTERS`]. A twin has none: it is compared with the run of its spec, which has one.
+pub fn has_adapters(spec: &Spec) -> bool {
+    !spec.adapters.is_empty() && spec.twin.is_none()
+}
+
+/// The class of a failed audit, by the name of its trial.
+pub(super) fn audit_class(trial: &str) -> Class {
+    if trial == ADAPTERS { Class::Adapters } else { Class::Weights }
 }

@@ -1,9 +1,10 @@
 //! The trials that judge a run as a whole: fixtures, weights, memory and statistics.
 
-use super::rename_advice::rename_advice;
+use super::adapters::adapters;
+use super::audit::audit_failure;
 use super::run_data::RunData;
 use super::stats::STATS;
-use super::trial::{MEMORY, TrialOutcome, TrialResult, WEIGHTS};
+use super::trial::{ADAPTERS, MEMORY, TrialOutcome, TrialResult, WEIGHTS, has_adapters};
 use crate::files::size;
 use crate::gate::Class;
 use crate::run_folder::{Compared, FIXTURE, SPEC};
@@ -21,7 +22,10 @@ pub(super) fn whole_trials(spec: &Spec, data: &RunData, mut first: Option<String
         whole(FIXTURE, fixture(data));
     }
     if spec.weights.is_some() {
-        whole(WEIGHTS, weights(data));
+        whole(WEIGHTS, audited(data, || weights(data)));
+    }
+    if has_adapters(spec) {
+        whole(ADAPTERS, audited(data, || adapters(data)));
     }
     if let Some(limit) = spec.memory {
         whole(MEMORY, memory(limit, data));
@@ -102,28 +106,19 @@ fn fixture(data: &RunData) -> TrialOutcome {
     }
 }
 
+/// The outcome of an audit, which needs fixtures that can be trusted.
+fn audited(data: &RunData, outcome: impl FnOnce() -> TrialOutcome) -> TrialOutcome {
+    match &data.obstacles[..] {
+        [obstacle, ..] => TrialOutcome::failed(obstacle.class, "not run".to_owned()),
+        [] if !data.changed().is_empty() => untrusted(data),
+        [] => outcome(),
+    }
+}
+
 fn weights(data: &RunData) -> TrialOutcome {
-    if let [obstacle, ..] = &data.obstacles[..] {
-        return TrialOutcome::failed(obstacle.class, "not run".to_owned());
-    }
-    if !data.changed().is_empty() {
-        return untrusted(data);
-    }
     // Without an audit the worker has crashed, and the crash is reported instead.
-    let Some(audit) = data.audit().filter(|audit| !audit.is_clean()) else { return TrialOutcome::Passed };
-    let mut line = format!("{} weights taken", audit.taken.len());
-    let mut more = Vec::new();
-    for (position, (what, counted, found)) in audit.faults().into_iter().enumerate() {
-        // Counts of the first three kinds are always shown, of the others only above zero.
-        if position < 3 || !found.is_empty() {
-            line.push_str(&format!(", {} {counted}", found.len()));
-        }
-        more.extend(found.iter().map(|text| format!("{what:<8} {text}")));
-    }
-    if !audit.missing.is_empty() && !audit.unused.is_empty() {
-        more.push(rename_advice(&audit.missing, &audit.unused));
-    }
-    TrialOutcome::Failed { class: Class::Weights, line, more: Some(more.join("\n")) }
+    let audit = data.audit().filter(|audit| !audit.is_clean());
+    audit.map_or(TrialOutcome::Passed, |audit| audit_failure(Class::Weights, audit))
 }
 
 /// The outcome of the trial [`MEMORY`]: MLX's peak against the spec's limit.

@@ -51,6 +51,9 @@ pub struct End {
     pub unused_inputs: Vec<String>,
     /// The weight audit, if the spec has weights.
     pub weights: Option<Audit>,
+    /// The audit of the adapters, if the spec has any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adapters: Option<Audit>,
     /// The port's use of MLX's global random state, if it drew from it.
     pub random: Option<Drew>,
     /// Verified files that changed before or during the run. Results of such a run cannot be trusted.

@@ -1,5 +1,6 @@
 //! The run folder: the plan and end of each suite, and per spec the job of the worker and its results.
 
+mod adapters;
 mod environment;
 mod folder;
 mod job;
@@ -12,6 +13,7 @@ mod resources;
 mod snapshot;
 mod suite;
 
+pub use adapters::{ADAPTERS_FILE, AdapterChange, AdapterRun, AdapterScale};
 pub use environment::{ENVIRONMENT, Environment};
 pub use folder::{
     EXIT, Exit, FORMAT, Folder, FolderError, LOCAL, SPEC_FILE, STARTED, TAP_LINE, Writer, lock,

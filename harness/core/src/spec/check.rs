@@ -94,6 +94,7 @@ fn check_spec(
         fixtures: file.fixtures.value().cloned().unwrap_or_else(|| id.to_owned()),
         inputs,
         weights: file.weights.get().map(|at| weights(&at.value, &at.place, reader)),
+        adapters: adapters(file, reader),
         device: file.device.value().copied().unwrap_or(Device::Default),
         timeout: file.timeout.value().map_or(bounds::DEFAULT_TIMEOUT, |timeout| timeout.0),
         memory: file
@@ -139,12 +140,24 @@ fn reference(file: &ReferenceFile, reader: &mut Reader<'_>) -> Reference {
     if let Some(script) = file.script.get() {
         relative(script, "the project's root", reader);
     }
+    if let Some(also) = file.also.get() {
+        relative(also, "the project's root", reader);
+        if file.script.value() == Some(&also.value) {
+            let message = format!("`also` is the script {} itself", quoted(&also.value));
+            reader.problem(
+                &also.place,
+                message,
+                "expected a second script that computes the same in its own way",
+            );
+        }
+    }
     Reference {
         script: file.script.value().cloned().unwrap_or_default(),
         source: file.source.value().cloned(),
         params: file.params.value().map(|params| params.0.clone()).unwrap_or_default(),
         env: variables(&file.env, reader),
         timeout: file.timeout.value().map_or(bounds::DEFAULT_SCRIPT_TIMEOUT, |timeout| timeout.0),
+        also: file.also.value().cloned(),
     }
 }
 
@@ -196,12 +209,7 @@ fn weights(file: &WeightsFile, place: &SourceSpan, reader: &mut Reader<'_>) -> W
         reader.problem(place, "`shards` is empty", "expected at least one file");
     }
     for at in &files {
-        relative(at, "the fixture folder", reader);
-        let advice = convert_advice(&at.value);
-        if !advice.is_empty() {
-            let problem = format!("`{}` is a PyTorch pickle, which is never read", at.value);
-            reader.problem(&at.place, problem, format!("expected .npy, .npz or .safetensors{advice}"));
-        }
+        weight_file(at, reader);
     }
     let list = |list: &Maybe<Vec<At<String>>>| {
         list.value().map_or_else(Vec::new, |list| list.iter().map(|at| at.value.clone()).collect())
@@ -215,6 +223,41 @@ fn weights(file: &WeightsFile, place: &SourceSpan, reader: &mut Reader<'_>) -> W
         dtype: file.dtype.get().and_then(|dtype| weight_dtype(dtype, reader)),
         quantized: file.quantized.value().and_then(|file| packing(file, reader)),
     }
+}
+
+/// Reports a weight file that is not inside the fixture folder, or that is never read.
+fn weight_file(at: &At<String>, reader: &mut Reader<'_>) {
+    relative(at, "the fixture folder", reader);
+    let advice = convert_advice(&at.value);
+    if !advice.is_empty() {
+        let problem = format!("`{}` is a PyTorch pickle, which is never read", at.value);
+        reader.problem(&at.place, problem, format!("expected .npy, .npz or .safetensors{advice}"));
+    }
+}
+
+/// The files of adapters. Adapters change weights, so the spec must have some, in other files.
+fn adapters(file: &SpecFile, reader: &mut Reader<'_>) -> Vec<String> {
+    let Some(at) = file.adapters.get() else { return Vec::new() };
+    if at.value.is_empty() {
+        reader.problem(&at.place, "`adapters` is empty", "expected at least one file");
+    }
+    if file.weights.is_absent() {
+        let allowed = "expected `weights` in the same spec: the weights that the adapters change";
+        reader.problem(&at.place, "`adapters` without `weights`", allowed);
+    }
+    let weights = file.weights.value();
+    let shards = weights.and_then(|weights| weights.shards.value()).into_iter().flatten();
+    let others: Vec<&At<String>> =
+        weights.and_then(|weights| weights.file.get()).into_iter().chain(shards).collect();
+    for (index, one) in at.value.iter().enumerate() {
+        weight_file(one, reader);
+        let earlier = at.value[..index].iter();
+        if let Some(other) = others.iter().copied().chain(earlier).find(|other| other.value == one.value) {
+            let problem = Problem::new(&one.place, format!("file {} is named twice", quoted(&one.value)), "");
+            reader.problems.push(problem.related(&other.place, "first named here"));
+        }
+    }
+    at.value.iter().map(|one| one.value.clone()).collect()
 }
 
 /// The dtype of all floating-point weights, which must be a float.

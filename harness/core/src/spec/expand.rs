@@ -12,7 +12,7 @@ use super::rules::name_fault;
 use crate::text::suggest::did_you_mean;
 
 /// The trials that every spec has; no checkpoint may have such a name.
-pub const RESERVED: [&str; 5] = ["spec", "fixture", "weights", "stats", "memory"];
+pub const RESERVED: [&str; 6] = ["spec", "fixture", "weights", "adapters", "stats", "memory"];
 
 /// All checkpoints of a spec.
 pub(super) struct Expanded {

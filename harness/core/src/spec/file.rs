@@ -30,6 +30,9 @@ mapping! {
         inputs: Vec<At<String>>,
         /// Weight files that the port asks for.
         weights: WeightsFile,
+        /// Weight files of adapters, such as LoRA, that the port applies to its weights.
+        #[schemars(length(min = 1))]
+        adapters: Vec<At<String>>,
         /// Where the port runs; `default` by default.
         device: Device,
         /// How long a run of the port may take, e.g. `90s`, `5m`, `2h`; 10 minutes by default, 24 hours at most.
@@ -165,6 +168,8 @@ mapping! {
         env: Vec<At<String>>,
         /// How long the script may run, e.g. `30m`, which is the default.
         timeout: Timeout,
+        /// Path of a second, independent script, whose goldens must agree with those of the first.
+        also: String,
     }
 }
 

@@ -35,6 +35,9 @@ pub struct Spec {
     pub inputs: Vec<String>,
     /// Weight files that the port asks for.
     pub weights: Option<Weights>,
+    /// Weight files of adapters, such as LoRA, that the port applies to its weights.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub adapters: Vec<String>,
     /// The device that the port runs on.
     pub device: Device,
     /// How long a run of the port may take.
@@ -117,6 +120,9 @@ pub struct Reference {
     /// How long each run of the script may take.
     #[serde(rename = "timeout_seconds", with = "seconds")]
     pub timeout: Duration,
+    /// Path of a second, independent script, whose goldens must agree with those of the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub also: Option<String>,
 }
 
 /// The weight files of a spec and the requirements on them.
@@ -178,7 +184,8 @@ impl fmt::Display for Packing {
 
 impl Reference {
     /// The parts of the reference that goldens depend on, without absent keys and with sorted ones. The layout of the
-    /// YAML does not matter, an empty `params` is the same as none, and `env` and `timeout` are not included.
+    /// YAML does not matter, an empty `params` is the same as none, and `env` and `timeout` are not included. Nor is
+    /// `also`, because the content of that script counts too: see `preflight::reference_block`.
     pub fn to_json(&self) -> Value {
         let mut object = Map::new();
         object.insert("script".to_owned(), json!(self.script));
@@ -245,6 +252,13 @@ impl Spec {
                 ..self.clone()
             }
         })
+    }
+
+    /// The adapters as weight files, with the names of the weights' `rename`; `None` without adapters.
+    pub fn adapter_weights(&self) -> Option<Weights> {
+        let rename = self.weights.as_ref().map(|weights| weights.rename.clone()).unwrap_or_default();
+        let files = self.adapters.clone();
+        (!files.is_empty()).then(|| Weights { files, rename, ..Weights::default() })
     }
 
     /// The goldens that are compared: each checkpoint with the name of one of its hits in the fixture set.

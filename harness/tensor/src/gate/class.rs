@@ -48,6 +48,8 @@ pub enum Class {
     Random,
     /// Weights were missing, unused, or different from what the port or the spec expects.
     Weights,
+    /// Adapters were missing or unused, or change the port differently than the reference.
+    Adapters,
     /// The port's statistics differ from the accepted ones.
     Stats,
     /// The port uses more memory than the spec allows.
@@ -94,6 +96,7 @@ impl Class {
             Self::Unused => "an input is never used",
             Self::Random => "random numbers were drawn",
             Self::Weights => "the weight audit failed",
+            Self::Adapters => "the adapters are not applied as in the reference",
             Self::Stats => "statistics differ from the snapshot",
             Self::Memory => "the port uses too much memory",
         }
@@ -120,6 +123,7 @@ impl Class {
             Self::Unused => "unused",
             Self::Random => "random",
             Self::Weights => "weights",
+            Self::Adapters => "adapters",
             Self::Stats => "stats",
             Self::Memory => "memory",
         }
@@ -135,7 +139,9 @@ impl Class {
                 Phase::Values
             }
             Self::Range => Phase::Range,
-            Self::Unused | Self::Random | Self::Weights | Self::Stats | Self::Memory => Phase::Audit,
+            Self::Unused | Self::Random | Self::Weights | Self::Adapters | Self::Stats | Self::Memory => {
+                Phase::Audit
+            }
         }
     }
 }
@@ -165,7 +171,9 @@ mod tests {
         let values = [Class::Finite, Class::Untestable, Class::Value, Class::Systematic, Class::Gradient];
         check(Phase::Values, &values);
         check(Phase::Range, &[Class::Range]);
-        check(Phase::Audit, &[Class::Unused, Class::Random, Class::Weights, Class::Stats, Class::Memory]);
+        let audits =
+            [Class::Unused, Class::Random, Class::Weights, Class::Adapters, Class::Stats, Class::Memory];
+        check(Phase::Audit, &audits);
     }
 
     #[test]

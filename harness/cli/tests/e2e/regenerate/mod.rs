@@ -5,6 +5,7 @@ mod foreign_files;
 mod killed;
 mod numpy;
 mod script;
+mod second;
 
 use std::fs;
 

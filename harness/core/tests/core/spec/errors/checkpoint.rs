@@ -95,7 +95,7 @@ fn names_of_checkpoints() {
             &format!("- {{name: {name}, shape: []}}"),
             &[&format!(
                 "5:10: checkpoint name `{name}` is \
-            reserved: every spec has trials called `spec`, `fixture`, `weights`, `stats`, `memory`"
+            reserved: every spec has trials called `spec`, `fixture`, `weights`, `adapters`, `stats`, `memory`"
             )],
         );
     }

@@ -46,6 +46,29 @@ fn a_right_spec_has_no_problems() {
 }
 
 #[test]
+fn a_second_reference_is_another_script() {
+    let spec = |also: &str| {
+        format!(
+            "version: 1\nport: p\nreference:\n  script: s.py\n  also: {also}\ncheckpoints: [{{name: x, dtype: float32, noise: 8}}]\n"
+        )
+    };
+    check(&spec("t.py"), &[]);
+    check(
+        &spec("s.py"),
+        &[
+            "5:9: `also` is the script `s.py` itself: expected a second script that computes the same in its own way",
+        ],
+    );
+    check(
+        &spec("/t.py"),
+        &[
+            "5:9: path `/t.py` is not allowed: expected a path inside the project's root, with `/` and without `.` or `..`",
+        ],
+    );
+    check(&spec("[t.py]"), &["5:9: found a list: expected text"]);
+}
+
+#[test]
 fn keys_of_a_spec() {
     check("[]", &["1:1: found a list: expected a spec, which is a mapping"]);
     check("", &["1:1: found nothing: expected a spec, which is a mapping"]);
@@ -74,7 +97,7 @@ fn keys_of_a_spec() {
     check_key(
         "abuot: x",
         &["5:1: unknown key `abuot` in a spec, did you mean `about`? expected one of `version`, \
-               `port`, `about`, `reference`, `fixtures`, `inputs`, `weights`, `device`, `timeout`, `memory`, `requires`, \
+               `port`, `about`, `reference`, `fixtures`, `inputs`, `weights`, `adapters`, `device`, `timeout`, `memory`, `requires`, \
                `inject`, `level`, `checkpoints`, `twins`"],
     );
     check_key(
@@ -161,6 +184,28 @@ fn inputs_weights_and_the_rest_of_a_spec() {
            weights_only=True).items()}, 'model.safetensors')\"`",
         ],
     );
+    check_key("weights: {file: a}\nadapters: [b, c]", &[]);
+    check_key("weights: {file: a}\nadapters: []", &["6:11: `adapters` is empty: expected at least one file"]);
+    check_key(
+        "adapters: [b]",
+        &[
+            "5:11: `adapters` without `weights`: expected `weights` in the same spec: the weights that the adapters change",
+        ],
+    );
+    check_key(
+        "weights: {file: a}\nadapters: [b, a, b]",
+        &[
+            "6:15: file `a` is named twice (5:17: first named here)",
+            "6:18: file `b` is named twice (6:12: first named here)",
+        ],
+    );
+    check_key(
+        "weights: {file: a}\nadapters: [../b]",
+        &[
+            "6:12: path `../b` is not allowed: expected a path inside the fixture folder, with `/` and without `.` or `..`",
+        ],
+    );
+    check_key("weights: {file: a}\nadapters: b", &["6:11: found the text `b`: expected a list"]);
     check_key("weights: {shards: []}", &["5:19: `shards` is empty: expected at least one file"]);
     check_key(
         "weights: {file: a, rename: {b: 1}}",
@@ -228,9 +273,9 @@ fn every_problem_of_a_file_is_reported_in_order() {
             "1:1: key `port` is missing in a spec",
             "1:10: found version 3: expected 1",
             "2:1: unknown key `prot` in a spec, did you mean `port`? expected one of `version`, `port`, `about`, \
-             `reference`, `fixtures`, `inputs`, `weights`, `device`, `timeout`, `memory`, `requires`, `inject`, `level`, \
+             `reference`, `fixtures`, `inputs`, `weights`, `adapters`, `device`, `timeout`, `memory`, `requires`, `inject`, `level`, \
              `checkpoints`, `twins`",
-            "4:10: checkpoint name `spec` is reserved: every spec has trials called `spec`, `fixture`, `weights`, `stats`, `memory`",
+            "4:10: checkpoint name `spec` is reserved: every spec has trials called `spec`, `fixture`, `weights`, `adapters`, `stats`, `memory`",
             "5:20: unknown dtype `floot32`, did you mean `float32`? expected one of `bool`, `uint8`, `uint16`, \
              `uint32`, `uint64`, `int8`, `int16`, `int32`, `int64`, `float16`, `bfloat16`, `float32`, `float64`, \
              `complex64`",
