@@ -11,6 +11,7 @@ mod port_layout;
 mod recipes;
 mod rows;
 mod set;
+mod slots;
 mod step_facts;
 mod verify;
 
@@ -24,4 +25,5 @@ pub use port_layout::{as_compared, in_port_layout};
 pub use rows::{Correspondence, RowsError, SelectedRows};
 pub use set::MANIFEST;
 pub use set::{FixtureSet, Golden};
+pub use slots::{SlotMatch, SlotsError};
 pub use step_facts::StepFacts;

@@ -3,7 +3,9 @@
 mod discovery;
 mod fixtures;
 mod missing;
+mod positions;
 
 pub use discovery::{DISCOVERY, discovery, fixture_sets};
 pub use fixtures::look_at_fixtures;
 pub use missing::missing;
+pub use positions::wrong_positions;
