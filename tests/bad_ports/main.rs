@@ -14,9 +14,12 @@ mod flow_match;
 mod flux;
 mod flux_text;
 mod gated_mlp;
+mod mamba;
 mod misbehaving;
+mod mistral;
 mod picture;
 mod quantized;
+mod qwen2_moe;
 mod qwen3;
 mod qwen3_variants;
 mod qwen_image;
@@ -36,7 +39,10 @@ const MODELS: &[fn(Suite) -> Suite] = &[
     flux::ports,
     flux_text::ports,
     gated_mlp::ports,
+    mamba::ports,
+    mistral::ports,
     quantized::ports,
+    qwen2_moe::ports,
     qwen3::ports,
     qwen3_variants::ports,
     qwen_image::ports,
@@ -55,7 +61,7 @@ fn main() -> ExitCode {
     let xtask = || Project::new(&root, "parity-specs", "fixtures").without_setup();
     match std::env::var("BAD_PORTS_MODE").as_deref() {
         Err(_) => MODELS.iter().fold(suite().fault_bench(), |suite, ports| ports(suite)).main(),
-        Ok("misbehaving") => twins::twins(picture::ports(misbehaving::ports(suite()))).main(),
+        Ok("misbehaving") => twins::twins(mistral::ports(picture::ports(misbehaving::ports(suite())))).main(),
         Ok("xtask") => xtask().main(),
         Ok("xtask_with_faults") => {
             let known = xtask().fault_bench("tests/faults.yaml", "parity-tests", "bad_ports");

@@ -401,7 +401,10 @@ impl TapCheck {
     fn compare_twin(&mut self, hit: TwinHit<'_>, whole: &Tensor, rule: &Rule) -> Checked {
         let matched = match self.matched(hit.checkpoint, hit.hit, whole) {
             Ok(matched) => matched,
-            Err((class, text)) => return Checked::failed(class, text),
+            Err((class, text)) => {
+                let expected = self.twin.as_ref().and_then(|twin| twin.expected(hit));
+                return Checked { expected, ..Checked::failed(class, text) };
+            }
         };
         let actual = matched.as_ref().map_or(whole, |matched| &matched.tensor);
         let Some(twin) = &mut self.twin else {

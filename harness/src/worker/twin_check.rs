@@ -117,6 +117,11 @@ impl TwinCheck {
         Ok((checked, pair))
     }
 
+    /// Returns the dtype and the shape of a hit in the other run.
+    pub(super) fn expected(&self, hit: TwinHit<'_>) -> Option<TensorInfo> {
+        self.record(hit).ok()?.actual.clone()
+    }
+
     /// Returns the tensor of another checkpoint at the same hit of the other run.
     pub(super) fn other_tensor(&self, name: &str, hit: TwinHit<'_>) -> Result<Tensor, Problem> {
         self.run()?.tensor(name, hit.there())
