@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on reports where")]
 
 mod by_eye;
+mod caches;
 mod causes;
 mod changed_inputs;
 mod copied_checkout;
