@@ -13,7 +13,10 @@ mod models {
     pub(super) mod gated_mlp;
     pub(super) mod gemma;
     pub(super) mod lora;
+    pub(super) mod mamba;
+    pub(super) mod mistral;
     pub(super) mod quantized;
+    pub(super) mod qwen2_moe;
     pub(super) mod qwen3;
     pub(super) mod qwen3_variants;
     pub(super) mod qwen_image;
@@ -27,7 +30,10 @@ const MODELS: &[fn(Suite) -> Suite] = &[
     models::gated_mlp::ports,
     models::gemma::ports,
     models::lora::ports,
+    models::mamba::ports,
+    models::mistral::ports,
     models::quantized::ports,
+    models::qwen2_moe::ports,
     models::qwen3::ports,
     models::qwen3_variants::ports,
     models::qwen_image::ports,

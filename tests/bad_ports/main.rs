@@ -15,9 +15,12 @@ mod flow_match;
 mod flux;
 mod flux_text;
 mod gated_mlp;
+mod mamba;
 mod misbehaving;
+mod mistral;
 mod picture;
 mod quantized;
+mod qwen2_moe;
 mod qwen3;
 mod qwen3_variants;
 mod qwen_image;
@@ -38,7 +41,10 @@ const MODELS: &[fn(Suite) -> Suite] = &[
     flux::ports,
     flux_text::ports,
     gated_mlp::ports,
+    mamba::ports,
+    mistral::ports,
     quantized::ports,
+    qwen2_moe::ports,
     qwen3::ports,
     qwen3_variants::ports,
     qwen_image::ports,
@@ -58,7 +64,8 @@ fn main() -> ExitCode {
     match std::env::var("BAD_PORTS_MODE").as_deref() {
         Err(_) => MODELS.iter().fold(suite().fault_bench(), |suite, ports| ports(suite)).main(),
         Ok("misbehaving") => {
-            twins::twins(picture::ports(misbehaving::ports(adapters::ports(suite())))).main()
+            let suite = mistral::ports(adapters::ports(suite()));
+            twins::twins(picture::ports(misbehaving::ports(suite))).main()
         }
         Ok("xtask") => xtask().main(),
         Ok("xtask_with_faults") => {

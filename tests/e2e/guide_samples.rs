@@ -333,6 +333,23 @@ mod twins {
     }
 }
 
+#[expect(dead_code, reason = "the samples only have to compile")]
+mod caches {
+    use mlx_parity_tap::{scope, tap};
+    use mlx_rs::error::Exception;
+    use parity_tests::cache::State;
+
+    fn tapped(state: State) -> Result<State, Exception> {
+        let _scope = scope("cache", None);
+        let state = State {
+            positions: tap("positions", state.positions)?,
+            keys: tap("keys", state.keys)?,
+            values: tap("values", state.values)?,
+        };
+        Ok(state)
+    }
+}
+
 mod params {
     #[derive(serde::Deserialize)]
     struct Config {

@@ -5,6 +5,7 @@
 
 mod adapters;
 mod by_eye;
+mod caches;
 mod causes;
 mod changed_inputs;
 mod copied_checkout;

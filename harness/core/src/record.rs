@@ -50,6 +50,9 @@ pub struct Record {
     pub floor: Option<Floor>,
     /// The measurements.
     pub metrics: Option<Metrics>,
+    /// How the slots of a cache were matched. Other records have no such field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slots: Option<Slots>,
     /// The tap's place in the port's source.
     pub location: Option<Location>,
     /// Milliseconds from the previous tap, or from the start of the forward pass, to this one.
@@ -102,6 +105,7 @@ impl Record {
             gate: None,
             floor: None,
             metrics: comparison.metrics,
+            slots: None,
             location: None,
             millis: 0.0,
             memory: None,
@@ -180,6 +184,21 @@ impl From<&TensorView<'_>> for TensorInfo {
     fn from(view: &TensorView) -> Self {
         Self { dtype: view.dtype(), shape: view.shape().to_vec() }
     }
+}
+
+/// How the slots of a cache were matched. The records of such a hit describe the rows in the golden's order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Slots {
+    /// The checkpoint that holds the position of each slot.
+    pub positions: String,
+    /// The axis with the slots.
+    pub axis: usize,
+    /// The position of the worst element; absent when all elements agree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worst_position: Option<i64>,
+    /// The port's slot with this position.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worst_slot: Option<usize>,
 }
 
 /// The difference between two images.
@@ -356,6 +375,11 @@ mod tests {
         paths(&serde_json::to_value(tolerance).unwrap(), "gate", &mut found);
         let sometimes = [
             "not_kept",
+            "slots",
+            "slots.positions",
+            "slots.axis",
+            "slots.worst_position",
+            "slots.worst_slot",
             "made_from",
             "made_from.goldens",
             "made_from.inputs",

@@ -25,6 +25,8 @@ pub(super) struct Checked {
     pub(super) picture: Option<Picture>,
     /// Causes of a failure; empty if the failure was not diagnosed.
     pub(super) diagnosis: Diagnosis,
+    /// The rows of a cache in the order of the expected tensor, and how its slots were matched.
+    pub(super) matched: Option<(Tensor, record::Slots)>,
     /// Where the error of a failure is; `None` without a failure, and for all but the first failures.
     pub(super) error: Option<ErrorDetails>,
     /// The place in the reference's source that made the golden.
@@ -54,6 +56,7 @@ impl From<Comparison> for Checked {
             sequence: None,
             picture: None,
             diagnosis: Diagnosis::default(),
+            matched: None,
             error: None,
             place: None,
         }

@@ -31,6 +31,7 @@ mod process;
 mod random;
 mod run_log;
 mod shape_pass;
+mod slots;
 mod smoke;
 mod source_files;
 mod source_place;

@@ -222,12 +222,18 @@ impl Observer {
         let memory = self.log.borrow_mut().usage().tap(millis, actual.is_some());
         let is_evaluated_later =
             checked.as_ref().is_some_and(|checked| fits(&info, checked)) && actual.is_none();
-        let Checked { outcome, expected, floor, injected, sequence, picture, diagnosis, error, place: made } =
-            match (checked, &actual) {
-                (Some(checked), _) => checked,
-                (None, Some(actual)) => self.check.check_values(checkpoint, hit, actual),
-                (None, None) => return Err(Exception::custom(format!("tap `{name}` was not evaluated"))),
-            };
+        let checked = match (checked, &actual) {
+            (Some(checked), _) => checked,
+            (None, Some(actual)) => self.check.check_values(checkpoint, hit, actual),
+            (None, None) => return Err(Exception::custom(format!("tap `{name}` was not evaluated"))),
+        };
+        let Checked { outcome, expected, floor, injected, sequence, picture, diagnosis, error, .. } = checked;
+        let made = checked.place;
+        // The rows of a cache are recorded and kept in the golden's order, so that whoever reads both finds pairs.
+        let (matched, slots) = checked.matched.unzip();
+        let info = matched.as_ref().map_or(info, |matched| (&matched.view()).into());
+        let actual_on_host = if matched.is_some() { None } else { actual.clone() };
+        let mut actual = matched.or(actual);
         let no_room = self.actuals.no_room(&info);
         let mut record = Record {
             hit,
@@ -239,6 +245,7 @@ impl Observer {
             millis,
             memory,
             image: picture.as_ref().map(Picture::measure),
+            slots,
             causes: diagnosis.causes,
             facts: diagnosis.facts,
             recipe: diagnosis.recipe,
@@ -275,7 +282,7 @@ impl Observer {
         if is_wrong {
             self.check.keep(checkpoint, hit, actual.as_ref());
         }
-        self.peek(name, hit, &array, actual.as_ref(), place);
+        self.peek(name, hit, &array, actual_on_host.as_ref(), place);
         self.note_order(name, sequence)?;
         self.stop_if_done(name, hit + 1)?;
         if self.keeps_hits {

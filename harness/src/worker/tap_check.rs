@@ -10,12 +10,13 @@ use super::cause_search::{CauseSearch, FailingHit};
 use super::checked::Checked;
 use super::named_dims::NamedDims;
 use super::picture::Picture;
+use super::slots::MatchedSlots;
 use super::twin_check::{TwinCheck, TwinHit};
 use mlx_parity_core::compare::{self, Comparison};
 use mlx_parity_core::details::ErrorDetails;
 use mlx_parity_core::diagnose::Diagnosis;
 use mlx_parity_core::gate::{Class, Phase, Rule};
-use mlx_parity_core::golden::{FixtureSet, Golden, as_compared, in_port_layout};
+use mlx_parity_core::golden::{FixtureSet, Golden, SlotMatch, as_compared, in_port_layout};
 use mlx_parity_core::record;
 use mlx_parity_core::run_folder::Job;
 use mlx_parity_core::spec::Inject;
@@ -35,7 +36,7 @@ pub(super) struct TapCheck {
     /// Checkpoints above this level are not checked.
     level: u8,
     dims: NamedDims,
-    /// Checkpoints that a later checkpoint is compared with.
+    /// Checkpoints that a later checkpoint is compared with, or whose positions order its slots.
     compared_with: HashSet<String>,
     /// Actuals of these checkpoints, by hit; `None` for an actual that was not evaluated.
     kept: HashMap<String, Option<Tensor>>,
@@ -51,8 +52,11 @@ pub(super) struct TapCheck {
 
 impl TapCheck {
     pub(super) fn new(spec: Rc<Spec>, fixtures: Option<Rc<FixtureSet>>, job: &Job) -> Self {
-        let compared_with =
-            spec.checkpoints.iter().filter_map(|checkpoint| checkpoint.against.clone()).collect();
+        let others = |checkpoint: &Checkpoint| {
+            let positions = checkpoint.positions.as_ref().map(|positions| positions.tap.clone());
+            [checkpoint.against.clone(), positions]
+        };
+        let compared_with = spec.checkpoints.iter().flat_map(others).flatten().collect();
         let (dims, kept, inject) = (NamedDims::default(), HashMap::new(), job.inject.clone());
         let level = job.level;
         let causes = CauseSearch::new(Rc::clone(&spec), fixtures.clone(), job);
@@ -205,6 +209,10 @@ impl TapCheck {
             Err(checked) => return Some(*checked),
         };
         rule.floor = golden.floor;
+        // The slots of a cache may be more than the golden's, and some of them empty.
+        let slots = checkpoint.positions.as_ref();
+        let matched = slots.map(|slots| SlotMatch::matched_shape(slots.axis, &info.shape, &found.shape));
+        let actual = matched.as_ref().map_or(actual, |shape| (found.dtype, &shape[..]));
         let outcome = compare::compare_forms((info.dtype, &info.shape), actual, &rule)?;
         Some(self.with_golden(checkpoint, hit, outcome))
     }
@@ -241,7 +249,9 @@ impl TapCheck {
             Ok(found) => found,
             Err(checked) => return *checked,
         };
-        let injected = self.inject.takes(&self.spec, &checkpoint.name).then(|| {
+        // Without the positions of the port's slots, the golden's rows have no place in its cache.
+        let inject = self.inject.takes(&self.spec, &checkpoint.name) && checkpoint.positions.is_none();
+        let injected = inject.then(|| {
             let view = in_port_layout(golden.tensor.view(), checkpoint).map_err(ArrayError::Mlx)?;
             match checkpoint.cast.map(|dtype| tensor::cast(&view, dtype)) {
                 Some(cast) => from_host(&cast.map_err(|error| ArrayError::Mlx(error.to_string()))?.view()),
@@ -304,6 +314,14 @@ impl TapCheck {
             let problem = format!("the spec declares {declared}, but the golden is {}", expected.dtype());
             return Checked::failed(Class::Spec, problem);
         }
+        let matched = match self.matched(checkpoint, hit, actual) {
+            Ok(matched) => matched,
+            Err((class, text)) => {
+                return self.with_golden(checkpoint, hit, Comparison::failed(class, text));
+            }
+        };
+        let whole = actual;
+        let actual = matched.as_ref().map_or(actual, |matched| &matched.tensor);
         let mut checked = Checked::of(&expected, actual, &rule);
         if checkpoint.stage == Some(Stage::Gradient) {
             checked.outcome = checked.outcome.of_gradient();
@@ -321,8 +339,14 @@ impl TapCheck {
             self.causes.tapped(&hit_name(&checkpoint.name, hit));
         }
         let error = error_details(&mut self.detailed, checkpoint, &checked.outcome, &expected, actual);
+        let injected = inject.then(|| match &matched {
+            Some(matched) => matched.injected(whole, &expected),
+            None => from_host(&expected),
+        });
+        let slots = matched.as_ref().map(|matched| matched.record(&checked.outcome));
         Checked {
-            injected: inject.then(|| from_host(&expected)),
+            injected,
+            matched: matched.map(|matched| matched.tensor).zip(slots),
             sequence: Some(golden.sequence),
             picture,
             diagnosis,
@@ -332,9 +356,57 @@ impl TapCheck {
         }
     }
 
+    /// Returns the rows of a cache in the order of the expected tensor; `None` without the key `positions`.
+    fn matched(
+        &self,
+        checkpoint: &Checkpoint,
+        hit: u64,
+        actual: &Tensor,
+    ) -> Result<Option<MatchedSlots>, (Class, String)> {
+        let Some(positions) = &checkpoint.positions else { return Ok(None) };
+        let tap = &positions.tap;
+        let held = match self.kept.get(&*hit_name(tap, hit)) {
+            _ if *tap == checkpoint.name => actual,
+            Some(Some(held)) => held,
+            Some(None) => {
+                let problem = format!("`{tap}` has the positions of its slots, but a wrong shape or dtype");
+                return Err((Class::Unreached, problem));
+            }
+            None => {
+                let problem =
+                    format!("`{tap}` has the positions of its slots, and the port had not reached it");
+                return Err((Class::Unreached, problem));
+            }
+        };
+        let expected = match (&self.twin, TwinHit::of(checkpoint, hit)) {
+            (Some(twin), Some(hit)) => twin.other_tensor(tap, hit)?,
+            _ => self.golden_positions(tap, hit)?,
+        };
+        MatchedSlots::of(checkpoint, positions, &expected, held, actual).map(Some)
+    }
+
+    /// Returns the golden of a checkpoint that holds positions.
+    fn golden_positions(&self, tap: &str, hit: u64) -> Result<Tensor, (Class, String)> {
+        let fixtures =
+            self.fixtures.as_ref().ok_or((Class::Missing, "the spec has no fixtures".to_owned()))?;
+        let holder = self.spec.checkpoint(tap);
+        let holder = holder.ok_or_else(|| (Class::Spec, format!("the spec does not declare `{tap}`")))?;
+        let golden = fixtures.golden(&hit_name(tap, hit));
+        let golden = golden.map_err(|error| (error.class(), error_chain(&error)))?;
+        as_compared(&golden.tensor, holder).map_err(|problem| (Class::Spec, problem))
+    }
+
     /// Compares a hit of a twin with the rows of the other run that correspond. Injected, the port continues with these
     /// rows, and keeps its own where nothing corresponds.
-    fn compare_twin(&mut self, hit: TwinHit<'_>, actual: &Tensor, rule: &Rule) -> Checked {
+    fn compare_twin(&mut self, hit: TwinHit<'_>, whole: &Tensor, rule: &Rule) -> Checked {
+        let matched = match self.matched(hit.checkpoint, hit.hit, whole) {
+            Ok(matched) => matched,
+            Err((class, text)) => {
+                let expected = self.twin.as_ref().and_then(|twin| twin.expected(hit));
+                return Checked { expected, ..Checked::failed(class, text) };
+            }
+        };
+        let actual = matched.as_ref().map_or(whole, |matched| &matched.tensor);
         let Some(twin) = &mut self.twin else {
             return Checked::failed(Class::Missing, NO_OTHER_RUN.to_owned());
         };
@@ -350,11 +422,17 @@ impl TapCheck {
                 self.causes.of_twin(checkpoint, hit.hit, (expected.clone(), part.clone()), &rule, &known);
         }
         if self.inject.takes(&self.spec, &checkpoint.name) {
-            checked.injected = Some(from_host(&pair.rows.actual.put(&actual.view(), &expected).view()));
+            let rows = pair.rows.actual.put(&actual.view(), &expected);
+            checked.injected = Some(match &matched {
+                Some(matched) => matched.injected(whole, &rows.view()),
+                None => from_host(&rows.view()),
+            });
         }
         checked.picture = draw(checkpoint, &expected, &pair.actual);
         checked.error =
             error_details(&mut self.detailed, checkpoint, &checked.outcome, &expected, &pair.actual);
+        let slots = matched.as_ref().map(|matched| matched.record(&checked.outcome));
+        checked.matched = matched.map(|matched| matched.tensor).zip(slots);
         checked
     }
 

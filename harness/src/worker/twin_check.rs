@@ -7,7 +7,7 @@ use super::checked::Checked;
 use super::other_run::{OtherRun, OtherTensors};
 use mlx_parity_core::compare;
 use mlx_parity_core::gate::{Class, Floor, Gate, Rule};
-use mlx_parity_core::golden::{Correspondence, FixtureSet, RowsError};
+use mlx_parity_core::golden::{Correspondence, FixtureSet, RowsError, SlotMatch};
 use mlx_parity_core::record::{Record, TensorInfo};
 use mlx_parity_core::run_folder::Job;
 use mlx_parity_core::spec::{Checkpoint, Counterpart, Spec, hit_name};
@@ -66,7 +66,11 @@ impl TwinCheck {
     /// Compares the shape and the dtype of a hit; `None` if both are right.
     pub(super) fn compare_forms(&self, hit: TwinHit<'_>, found: &TensorInfo, rule: &Rule) -> Option<Checked> {
         let there = self.record(hit).ok().and_then(|record| record.actual.clone());
-        let rows = match self.rows(hit, &found.shape) {
+        // The slots of a cache may be more than those of the other run, and some of them empty.
+        let slots = hit.checkpoint.positions.as_ref().zip(there.as_ref());
+        let matched =
+            slots.map(|(slots, there)| SlotMatch::matched_shape(slots.axis, &there.shape, &found.shape));
+        let rows = match self.rows(hit, matched.as_ref().unwrap_or(&found.shape)) {
             Ok(rows) => rows,
             // Without an expected tensor, nothing would be wrong with the port.
             Err((class, text)) => {
@@ -111,6 +115,16 @@ impl TwinCheck {
             *self.covered.entry(hit.checkpoint.name.clone()).or_insert(0) += rows;
         }
         Ok((checked, pair))
+    }
+
+    /// Returns the dtype and the shape of a hit in the other run.
+    pub(super) fn expected(&self, hit: TwinHit<'_>) -> Option<TensorInfo> {
+        self.record(hit).ok()?.actual.clone()
+    }
+
+    /// Returns the tensor of another checkpoint at the same hit of the other run.
+    pub(super) fn other_tensor(&self, name: &str, hit: TwinHit<'_>) -> Result<Tensor, Problem> {
+        self.run()?.tensor(name, hit.there())
     }
 
     /// Returns the tensors around a hit in the other run, for the search of causes.

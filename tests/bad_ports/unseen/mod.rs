@@ -11,9 +11,12 @@ mod flux_attention;
 mod gated_mlp;
 mod gemma;
 mod gemma_attention;
+mod mamba;
+mod mistral;
 mod ops;
 mod pipeline;
 mod quantized;
+mod qwen2_moe;
 mod qwen3;
 mod qwen_image;
 mod qwen_image_rope;
@@ -27,14 +30,17 @@ use mlx_parity::{PortResult, Run, Suite};
 
 /// Registers the variants of every port, and the port of Gemma without a fault.
 pub(crate) fn ports(suite: Suite) -> Suite {
-    let models: [fn(Suite) -> Suite; 12] = [
+    let models: [fn(Suite) -> Suite; 15] = [
         clip::ports,
         flow_match::ports,
         flux::ports,
         gated_mlp::ports,
         gemma::ports,
+        mamba::ports,
+        mistral::ports,
         pipeline::ports,
         quantized::ports,
+        qwen2_moe::ports,
         qwen3::ports,
         qwen_image::ports,
         t5::ports,

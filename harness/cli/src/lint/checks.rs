@@ -6,7 +6,7 @@ use super::LintInput;
 use super::finding::Finding;
 use mlx_parity_core::files::regular;
 use mlx_parity_core::golden::{ChecksumMemory, Trust};
-use mlx_parity_core::preflight::{discovery, look_at_fixtures, missing};
+use mlx_parity_core::preflight::{discovery, look_at_fixtures, missing, wrong_positions};
 use mlx_parity_core::spec::{Requirement, SCHEMA, Spec, schema_text};
 use mlx_parity_core::text::printable::{coloured, indented};
 use mlx_parity_core::text::program::program;
@@ -50,6 +50,7 @@ pub(super) fn check_fixtures(input: &LintInput, wrong: &mut Vec<String>) {
         let mut found: Vec<String> = obstacles.into_iter().map(|obstacle| obstacle.text).collect();
         if let Some(set) = set.filter(|_| found.is_empty()) {
             found = missing(spec, &set);
+            found.extend(wrong_positions(spec, &set));
         }
         wrong.extend(found.iter().map(|text| format!("error: spec `{}`: {}", spec.id, indented(text, 7))));
     }

@@ -13,6 +13,7 @@ mod recipes;
 mod rows;
 mod second_reference;
 mod set;
+mod slots;
 mod step_facts;
 mod verify;
 
@@ -28,4 +29,5 @@ pub use rows::{Correspondence, RowsError, SelectedRows};
 pub use second_reference::{Agreement, SecondReference, SecondScript};
 pub use set::MANIFEST;
 pub use set::{FixtureSet, Golden};
+pub use slots::{SlotMatch, SlotsError};
 pub use step_facts::StepFacts;

@@ -3,9 +3,11 @@
 mod discovery;
 mod fixtures;
 mod missing;
+mod positions;
 mod reference_block;
 
 pub use discovery::{DISCOVERY, discovery, fixture_sets};
 pub use fixtures::look_at_fixtures;
 pub use missing::missing;
+pub use positions::wrong_positions;
 pub use reference_block::reference_block;

@@ -10,7 +10,7 @@ use super::rerun::rerun;
 use super::words::multiple;
 use crate::compare::{Difference, Stats, Worst};
 use crate::gate::Class;
-use crate::record::{Image, Record};
+use crate::record::{Image, Record, Slots};
 use crate::results::{ADAPTERS, Account, Localisation, TrialOutcome, TrialResult, WEIGHTS};
 use crate::spec::list::counted;
 use crate::text::printable::{clean, indented};
@@ -234,6 +234,9 @@ pub(super) fn tensor_rows(record: &Record, class: Class, line: &str, row: &mut i
     if let Some(actual) = &record.actual {
         row("tensor", &format!("{} {:?}", actual.dtype, actual.shape));
     }
+    if let Some(slots) = &record.slots {
+        row("slots", &slots_text(slots));
+    }
     let measured = record.metrics.as_ref().and_then(|metrics| Some((metrics, metrics.difference.as_ref()?)));
     // The value is inside its gate, and the failure is that it does not differ enough.
     let too_near = |difference: &Difference| {
@@ -275,6 +278,17 @@ pub(super) fn tensor_rows(record: &Record, class: Class, line: &str, row: &mut i
     if let Some(place) = &record.location {
         row("tap", &format!("{}:{}", place.file, place.line));
     }
+}
+
+/// How the slots of a cache were matched, and where the worst element is.
+fn slots_text(slots: &Slots) -> String {
+    let worst = match (slots.worst_position, slots.worst_slot) {
+        (Some(position), Some(slot)) => {
+            format!("; the worst element is of position {position}, in slot {slot}")
+        }
+        _ => String::new(),
+    };
+    format!("axis {} is in the golden's order, by `{}`{worst}", slots.axis, slots.positions)
 }
 
 /// One of the worst elements, with its distance if that is finite.

@@ -9,9 +9,10 @@ use super::expr::Condition;
 use super::file::CheckpointFile;
 use super::gate::{at_least, gate, why};
 use super::policy::Policies;
+use super::positions_key::{PositionsDraft, positions};
 use super::problem::{Problem, SourceSpan, quoted};
 use super::rules;
-use super::template::NameTemplate;
+use super::template::{NameTemplate, template};
 use super::values::Axis;
 
 /// A checkpoint before its loop is expanded: what the loop repeats, and the loop.
@@ -24,6 +25,7 @@ pub(super) struct Draft {
     /// `None` when it is wrong, which has been reported; the draft is then not expanded.
     pub(super) name: Option<At<NameTemplate>>,
     pub(super) against: Option<At<NameTemplate>>,
+    pub(super) positions: Option<PositionsDraft>,
     /// The name as written, with its braces.
     pub(super) written: String,
 }
@@ -57,6 +59,8 @@ pub(super) fn check_checkpoint(
     why(file, place, gate.as_ref(), policies, reader);
     transforms(file, gate.is_some() || gate_is_broken(file), reader);
     let at_least = at_least(file, gate.as_ref(), reader);
+    let positions =
+        file.positions.get().filter(|_| readable).and_then(|at| positions(file, at, &names, reader));
     Draft {
         checkpoint: Checkpoint {
             name: String::new(),
@@ -72,6 +76,7 @@ pub(super) fn check_checkpoint(
             squeeze: squeeze(&file.squeeze, reader),
             layout: layout(file, reader),
             cast: file.cast.value().copied(),
+            positions: None,
             against: None,
             at_least,
             counterpart: None,
@@ -83,18 +88,8 @@ pub(super) fn check_checkpoint(
         when,
         name,
         against,
+        positions,
         written: file.name.value().cloned().unwrap_or_default(),
-    }
-}
-
-fn template(at: &At<String>, axes: &[&str], reader: &mut Reader<'_>) -> Option<At<NameTemplate>> {
-    match NameTemplate::parse(&at.value, axes) {
-        Ok(value) => Some(At { value, place: at.place.clone() }),
-        Err(error) => {
-            let place = reader.within(&at.place, &at.value, error.at);
-            reader.problem(&place, error.message, error.allowed);
-            None
-        }
     }
 }
 
@@ -205,8 +200,12 @@ pub fn parse_layout(text: &str) -> Result<Vec<usize>, (String, &'static str)> {
 
 /// Reports changes to a golden where no golden is compared.
 fn transforms(file: &CheckpointFile, has_gate: bool, reader: &mut Reader<'_>) {
-    let given =
-        [("layout", file.layout.place()), ("squeeze", file.squeeze.place()), ("cast", file.cast.place())];
+    let given = [
+        ("layout", file.layout.place()),
+        ("squeeze", file.squeeze.place()),
+        ("cast", file.cast.place()),
+        ("positions", file.positions.place()),
+    ];
     for (key, place) in given {
         let Some(place) = place else { continue };
         if let Some(against) = file.against.place() {

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::counterpart::Counterpart;
 use super::keywords::Stage;
+use super::positions::Positions;
 use crate::gate::{Gate, Rule};
 use crate::number;
 use crate::tensor::Dtype;
@@ -44,6 +45,9 @@ pub struct Checkpoint {
     pub layout: Option<Vec<usize>>,
     /// The dtype that the golden is cast to; always equal to `dtype`.
     pub cast: Option<Dtype>,
+    /// For the state of a cache: the axis with the slots, and the checkpoint that holds their positions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub positions: Option<Positions>,
     /// An earlier checkpoint of the same spec whose actual replaces the golden.
     pub against: Option<String>,
     /// The least difference from that checkpoint's actual: `rms(actual - expected) / rms(expected)`.

@@ -7,6 +7,8 @@ use super::bounds;
 use super::checkpoint::Draft;
 use super::checkpoints::{Checkpoint, Checkpoints};
 use super::decode::Reader;
+use super::positions::Positions;
+use super::positions_key::PositionsDraft;
 use super::problem::{Problem, SourceSpan, quoted};
 use super::rules::name_fault;
 use crate::text::suggest::did_you_mean;
@@ -145,9 +147,37 @@ impl<'d> Expander<'d> {
                 Some(other)
             }
         };
+        let positions = match &draft.positions {
+            None => None,
+            Some(positions) => Some(self.positions(draft, positions, &name, values, reader)?),
+        };
         self.places.push(&draft.place);
-        self.expanded.checkpoints.push(Checkpoint { name, against, ..draft.checkpoint.clone() });
+        let checkpoint = Checkpoint { name, against, positions, ..draft.checkpoint.clone() };
+        self.expanded.checkpoints.push(checkpoint);
         Some(())
+    }
+
+    /// The positions of a checkpoint with this name; `None` after reporting a problem.
+    fn positions(
+        &mut self,
+        draft: &Draft,
+        positions: &PositionsDraft,
+        name: &str,
+        values: &[i64],
+        reader: &mut Reader<'_>,
+    ) -> Option<Positions> {
+        let own = Checkpoint { name: name.to_owned(), ..draft.checkpoint.clone() };
+        let found = positions.resolve(&own, values, &self.expanded.checkpoints);
+        match found {
+            Ok(found) => Some(found),
+            Err((message, allowed)) => {
+                // The name may be that of a checkpoint left out because of another mistake.
+                if self.expanded.complete {
+                    reader.problem(&positions.place, message, allowed);
+                }
+                None
+            }
+        }
     }
 
     /// Reports checkpoints with the name of another one's later hit: these record as `name@1`, `name@2` and so on.

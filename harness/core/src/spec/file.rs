@@ -264,6 +264,8 @@ mapping! {
         squeeze: Vec<At<u32>>,
         /// Dtype that the golden is cast to; must be `dtype`.
         cast: Dtype,
+        /// The axis with the slots of a cache, which are matched by the positions that they hold.
+        positions: PositionsFile,
         /// Smallest and largest value that the port may produce.
         range: Range,
         /// `equal` lets a NaN agree with a NaN.
@@ -279,6 +281,18 @@ mapping! {
         /// Why the gate is loose or off.
         #[schemars(length(min = 1))]
         why: String,
+    }
+}
+
+mapping! {
+    /// How the slots of a cache are matched: by the positions that they hold, in any order.
+    struct PositionsFile ("`positions`", required: [axis]) {
+        /// The checkpoint that holds the position of each slot: an earlier one, or by default this one itself.
+        #[schemars(length(min = 1))]
+        tap: String,
+        /// The axis with the slots, after `squeeze` and `layout`.
+        #[schemars(range(max = 15))]
+        axis: u32,
     }
 }
 

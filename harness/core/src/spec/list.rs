@@ -89,6 +89,7 @@ fn line(group: &[Checkpoint]) -> String {
         None => {}
     }
     words.extend(first.range.map(|(low, high)| format!("range [{low}, {high}]")));
+    words.extend(first.positions.as_ref().map(|positions| positions.words(&first.name)));
     words.extend(first.against.as_ref().map(|against| format!("against {against}")));
     words.extend(first.at_least.map(|part| format!("at least {} off", percent(part))));
     words.extend((first.level > 0).then(|| format!("level {}", first.level)));

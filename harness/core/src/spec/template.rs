@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::ops::Range;
 
+use super::decode::{At, Reader};
 use super::problem::quoted;
 use crate::text::suggest::did_you_mean;
 
@@ -82,6 +83,18 @@ impl NameTemplate {
             }
         }
         name
+    }
+}
+
+/// Reads a name at its place; `None` after reporting a problem.
+pub(super) fn template(at: &At<String>, axes: &[&str], reader: &mut Reader<'_>) -> Option<At<NameTemplate>> {
+    match NameTemplate::parse(&at.value, axes) {
+        Ok(value) => Some(At { value, place: at.place.clone() }),
+        Err(error) => {
+            let place = reader.within(&at.place, &at.value, error.at);
+            reader.problem(&place, error.message, error.allowed);
+            None
+        }
     }
 }
 

@@ -191,11 +191,32 @@ impl Checker<'_, '_, '_> {
             let allowed = "expected a checkpoint that is compared, and that no part before names";
             self.reader.problem(keys.place, "this part applies to no checkpoint", allowed);
         }
+        self.positions(&made);
         if made.iter().all(Checkpoint::is_unseen) && self.reader.problems.is_empty() {
             let allowed = "expected at least one checkpoint that both runs reach and that can be evaluated";
             self.reader.problem(&self.twin.place, "the twin compares nothing", allowed);
         }
         made.into_iter().collect()
+    }
+
+    /// Reports checkpoints whose slots have their positions at a checkpoint that the twin does not compare.
+    fn positions(&mut self, made: &[Checkpoint]) {
+        for checkpoint in made.iter().filter(|checkpoint| !checkpoint.is_unseen()) {
+            let Some(positions) = &checkpoint.positions else { continue };
+            let is_compared = |other: &&Checkpoint| other.name == positions.tap && !other.is_unseen();
+            let problem = match made.iter().find(is_compared) {
+                None => "which the twin does not compare".to_owned(),
+                Some(holder) if holder.hits != checkpoint.hits => {
+                    format!("which has {} hits in the twin, not {}", holder.hits, checkpoint.hits)
+                }
+                Some(_) => continue,
+            };
+            let (name, tap) = (quoted(&checkpoint.name), quoted(&positions.tap));
+            let message = format!("{name} has the positions of its slots at {tap}, {problem}");
+            let allowed = "compare both in the same way, or neither";
+            self.reader.problem(&self.twin.place, message, allowed);
+            return;
+        }
     }
 
     /// The patterns of a list. Reports those that name no checkpoint.
@@ -220,6 +241,13 @@ impl Checker<'_, '_, '_> {
         let as_file = CheckpointFile { against: Maybe::Given(against), ..as_file };
         let at_least = at_least(&as_file, Some(&gate), self.reader);
         let counterpart = self.counterpart(keys);
+        if let (Some(along), Some(_)) = (keys.along.get(), &checkpoint.positions) {
+            let name = quoted(&checkpoint.name);
+            let message = format!("`along` for checkpoint {name}, whose slots are matched by position");
+            let allowed = "each hit is the whole state of the cache; name it under `except`";
+            self.reader.problem(&along.place, message, allowed);
+            return None;
+        }
         Some(Checkpoint {
             hits: self.hits(checkpoint, keys),
             gate: Some(gate),

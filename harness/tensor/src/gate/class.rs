@@ -30,6 +30,8 @@ pub enum Class {
     Shape,
     /// The dtypes differ.
     Dtype,
+    /// A cache holds other positions than the reference's.
+    Positions,
     /// NaN or infinity on one side, and something else on the other.
     Finite,
     /// The floor is so high that agreement would prove nothing.
@@ -87,6 +89,7 @@ impl Class {
             Self::Hits => "wrong number of hits",
             Self::Shape => "shape differs",
             Self::Dtype => "dtype differs",
+            Self::Positions => "the positions in the cache differ",
             Self::Finite => "NaN or infinity differs",
             Self::Untestable => "the floor is too high to test this",
             Self::Value => "value differs",
@@ -114,6 +117,7 @@ impl Class {
             Self::Hits => "hits",
             Self::Shape => "shape",
             Self::Dtype => "dtype",
+            Self::Positions => "positions",
             Self::Finite => "finite",
             Self::Untestable => "untestable",
             Self::Value => "value",
@@ -135,9 +139,12 @@ impl Class {
             Self::Spec | Self::Missing | Self::Stale | Self::Corrupt => Phase::Setup,
             Self::Crash | Self::Unreached | Self::Hits => Phase::Run,
             Self::Shape | Self::Dtype => Phase::Form,
-            Self::Finite | Self::Untestable | Self::Value | Self::Systematic | Self::Gradient => {
-                Phase::Values
-            }
+            Self::Positions
+            | Self::Finite
+            | Self::Untestable
+            | Self::Value
+            | Self::Systematic
+            | Self::Gradient => Phase::Values,
             Self::Range => Phase::Range,
             Self::Unused | Self::Random | Self::Weights | Self::Adapters | Self::Stats | Self::Memory => {
                 Phase::Audit
@@ -168,6 +175,7 @@ mod tests {
         check(Phase::Setup, &[Class::Spec, Class::Missing, Class::Stale, Class::Corrupt]);
         check(Phase::Run, &[Class::Crash, Class::Unreached, Class::Hits]);
         check(Phase::Form, &[Class::Shape, Class::Dtype]);
+        check(Phase::Values, &[Class::Positions]);
         let values = [Class::Finite, Class::Untestable, Class::Value, Class::Systematic, Class::Gradient];
         check(Phase::Values, &values);
         check(Phase::Range, &[Class::Range]);

@@ -87,6 +87,11 @@ impl Dtype {
         matches!(self, Self::Float16 | Self::Bfloat16 | Self::Float32 | Self::Float64)
     }
 
+    /// Whether elements are integers, with or without a sign.
+    pub const fn is_integer(self) -> bool {
+        !self.is_float() && !matches!(self, Self::Bool | Self::Complex64)
+    }
+
     /// The distance from 1 to the next larger number. complex64 has that of float32; integers and bools have none.
     pub const fn epsilon(self) -> Option<f64> {
         match self {

@@ -2,6 +2,7 @@
 
 mod checkpoint;
 mod gate;
+mod positions;
 mod twin;
 
 use std::path::Path;
