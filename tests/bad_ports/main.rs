@@ -9,17 +9,20 @@
 //! `BAD_PORTS_MODE` selects what this binary is, and `BAD_PORTS_ROOT` the root of its project.
 
 mod at_tap;
+mod audio;
 mod change;
 mod flow_match;
 mod flux;
 mod flux_text;
 mod gated_mlp;
+mod image;
 mod misbehaving;
 mod picture;
 mod quantized;
 mod qwen3;
 mod qwen3_variants;
 mod qwen_image;
+mod text;
 mod training;
 mod twins;
 mod unseen;
@@ -32,14 +35,17 @@ use mlx_parity_cli::Project;
 
 /// Each function registers the ports of one model.
 const MODELS: &[fn(Suite) -> Suite] = &[
+    audio::ports,
     flow_match::ports,
     flux::ports,
     flux_text::ports,
     gated_mlp::ports,
+    image::ports,
     quantized::ports,
     qwen3::ports,
     qwen3_variants::ports,
     qwen_image::ports,
+    text::ports,
     training::ports,
     unseen::ports,
 ];
