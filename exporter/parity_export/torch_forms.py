@@ -54,7 +54,7 @@ def _reshape(e: Any, input: Any, *_: Any, **__: Any) -> int:
     return reshaped(e, e.node(input), input.shape, e.out.shape)
 
 
-@rule("as_strided diagonal unfold")
+@rule("as_strided diagonal")
 def _as_strided(e: Any, *_: Any, **__: Any) -> int:
     # The tensor shows elements of a storage that is known, so it is found like any other view.
     return int(e.node(e.out))

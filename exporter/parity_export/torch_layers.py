@@ -297,13 +297,14 @@ def _interpolate(
 ) -> int:
     after = [int(length) for length in e.out.shape[2:]]
     before = [int(length) for length in input.shape[2:]]
-    if mode == "area" or antialias:
+    if mode == "area":
         raise Unknown(f"uses `torch.interpolate` with mode `{mode}`, which recipes do not know")
     if scale_factor is not None and not recompute_scale_factor:
         factors = [scale_factor] * len(before) if isinstance(scale_factor, (int, float)) else list(scale_factor)
         if any(old * factor != new for old, factor, new in zip(before, factors, after, strict=True)):
             raise Unknown("uses `torch.interpolate` with a factor that gives no whole size, which recipes do not know")
-    return int(e.add("upsample", [e.node(input)], mode=mode, size=after, align=bool(align_corners)))
+    smooth = {"antialias": True} if antialias else {}
+    return int(e.add("upsample", [e.node(input)], mode=mode, size=after, align=bool(align_corners), **smooth))
 
 
 @rule("pixel_shuffle")

@@ -161,7 +161,7 @@ def _pad(a: dict[str, Any], x: Any) -> Any:
 
 def _upsample(a: dict[str, Any], x: Any) -> Any:
     align = a["align"] if a["mode"] in ("linear", "bilinear", "bicubic", "trilinear") else None
-    return F.interpolate(x, size=a["size"], mode=a["mode"], align_corners=align)
+    return F.interpolate(x, size=a["size"], mode=a["mode"], align_corners=align, antialias=a.get("antialias", False))
 
 
 def _sorted(a: dict[str, Any], x: Any) -> Any:

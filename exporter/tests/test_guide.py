@@ -78,6 +78,12 @@ def test_the_second_reference_computes_what_the_numpy_example_computes(export: A
     )
 
 
+def test_the_sound_example_writes_a_sound_set(export: Any) -> None:
+    pytest.importorskip("torch", reason="needs torch: install the `torch` group of references/")
+    made = export(space_of(example("front-ends.md", "torch"))["reference"], lint="refuse", script=__file__)
+    assert {name: entry["shape"] for name, entry in made.goldens.items()} == {"frames": [23, 400], "power": [23, 201]}
+
+
 def test_the_hooks_of_the_rotation_are_the_same_on_both_pages() -> None:
     text = example("exporting.md", "LlamaConfig")
     assert all(line in text for line in example("what-to-tap.md", "apply_rotary_pos_emb").splitlines())

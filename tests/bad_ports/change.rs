@@ -195,6 +195,11 @@ pub(crate) fn real_and_imaginary(table: &Array) -> Result<(Array, Array), Except
 /// A complex table with the opposite angles.
 pub(crate) fn conjugated(table: &Array) -> Changed {
     let (real, imaginary) = real_and_imaginary(table)?;
-    let both = ops::stack(&[&real, &imaginary.negative()?], -1)?;
+    complex(&real, &imaginary.negative()?)
+}
+
+/// Complex numbers with these real and imaginary parts.
+pub(crate) fn complex(real: &Array, imaginary: &Array) -> Changed {
+    let both = ops::stack(&[real, imaginary], -1)?;
     both.contiguous()?.view_dtype(Dtype::Complex64)?.squeeze_axes(&[-1])
 }

@@ -10,11 +10,13 @@
 
 mod adapters;
 mod at_tap;
+mod audio;
 mod change;
 mod flow_match;
 mod flux;
 mod flux_text;
 mod gated_mlp;
+mod image;
 mod mamba;
 mod misbehaving;
 mod mistral;
@@ -24,6 +26,7 @@ mod qwen2_moe;
 mod qwen3;
 mod qwen3_variants;
 mod qwen_image;
+mod text;
 mod training;
 mod twins;
 mod unseen;
@@ -37,10 +40,12 @@ use mlx_parity_cli::Project;
 /// Each function registers the ports of one model.
 const MODELS: &[fn(Suite) -> Suite] = &[
     adapters::ports,
+    audio::ports,
     flow_match::ports,
     flux::ports,
     flux_text::ports,
     gated_mlp::ports,
+    image::ports,
     mamba::ports,
     mistral::ports,
     quantized::ports,
@@ -48,6 +53,7 @@ const MODELS: &[fn(Suite) -> Suite] = &[
     qwen3::ports,
     qwen3_variants::ports,
     qwen_image::ports,
+    text::ports,
     training::ports,
     unseen::ports,
 ];

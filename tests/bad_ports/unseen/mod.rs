@@ -4,6 +4,7 @@
 //! line asks for the variant. A fault is therefore a change of the code, in every layer, and computes with what the lines
 //! before it return: golden inputs, if goldens are injected.
 
+mod audio;
 mod clip;
 mod flow_match;
 mod flux;
@@ -11,6 +12,7 @@ mod flux_attention;
 mod gated_mlp;
 mod gemma;
 mod gemma_attention;
+mod image;
 mod mamba;
 mod mistral;
 mod ops;
@@ -30,12 +32,14 @@ use mlx_parity::{PortResult, Run, Suite};
 
 /// Registers the variants of every port, and the port of Gemma without a fault.
 pub(crate) fn ports(suite: Suite) -> Suite {
-    let models: [fn(Suite) -> Suite; 15] = [
+    let models: [fn(Suite) -> Suite; 17] = [
+        audio::ports,
         clip::ports,
         flow_match::ports,
         flux::ports,
         gated_mlp::ports,
         gemma::ports,
+        image::ports,
         mamba::ports,
         mistral::ports,
         pipeline::ports,

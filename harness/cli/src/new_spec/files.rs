@@ -150,6 +150,10 @@ impl Template {
             Self::TextEncoder => texts!("text_encoder"),
             Self::Llm => texts!("llm"),
             Self::Scheduler => texts!("scheduler"),
+            Self::LogMel => texts!("log_mel"),
+            Self::Stft => texts!("stft"),
+            Self::Image => texts!("image"),
+            Self::Tokenizer => texts!("tokenizer"),
             Self::Blank => texts!("blank"),
         }
     }

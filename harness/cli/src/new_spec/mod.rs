@@ -87,6 +87,14 @@ pub(super) enum Template {
     TextEncoder,
     /// Lengths and order of timesteps and sigmas, and one sample per step; no weights
     Scheduler,
+    /// Samples to log-mel features: frames, power, filters, logarithms; no weights
+    LogMel,
+    /// A short-time Fourier transform, a change of the spectrum, and the way back; no weights
+    Stft,
+    /// The bytes of a picture to the input of a vision model: resized, normalised; no weights
+    Image,
+    /// A chat template and a tokenizer: text to ids and back; no weights
+    Tokenizer,
     /// One input, one checkpoint
     Blank,
 }

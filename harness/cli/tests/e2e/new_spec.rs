@@ -8,7 +8,18 @@ use mlx_parity_core::spec::Specs;
 use crate::command::{ended, prints};
 use crate::shell_project::Project;
 
-const TEMPLATES: [&str; 6] = ["vae", "transformer", "llm", "text_encoder", "scheduler", "blank"];
+const TEMPLATES: [&str; 10] = [
+    "vae",
+    "transformer",
+    "llm",
+    "text_encoder",
+    "scheduler",
+    "log_mel",
+    "stft",
+    "image",
+    "tokenizer",
+    "blank",
+];
 
 #[track_caller]
 fn new_spec(project: &Project, arguments: &[&str], code: i32, words: &[&str]) {
@@ -148,7 +159,7 @@ fn nothing_is_overwritten_and_names_are_checked() {
         &project,
         &["new/other", "--template", "unet"],
         2,
-        &["vae, transformer, llm, text_encoder, scheduler, blank"],
+        &["vae, transformer, llm, text_encoder, scheduler, log_mel, stft, image, tokenizer, blank"],
     );
     // The script names a group that the project locks.
     project.write("exporter/references/pyproject.toml", "[dependency-groups]\ntorch = []\n");

@@ -230,6 +230,14 @@ kinds! {
     MaskChange "mask_change"
         "the reference's computation with another mask: none, inverted, moved, or with another fill value"
         "whether the mask reaches this layer, which side it hides, and its offset with a cache";
+    /// Another window function.
+    Window "window"
+        "the reference's computation with another window: symmetric in place of periodic, another shape or another length"
+        "how the window is made: `periodic` or `sym`, its length, and where a short window lies in a longer frame";
+    /// Another bank of filters.
+    FilterBank "filter_bank"
+        "the reference's computation with other mel filters: another scale, without their norm, another range of frequencies"
+        "the mel scale (HTK or Slaney), the norm, the sample rate, and the lowest and the highest frequency";
     /// Other positions or indices.
     Position "position"
         "the reference's computation with positions or indices shifted, scaled or reversed"

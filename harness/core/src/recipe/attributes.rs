@@ -87,6 +87,11 @@ impl Attributes {
         }
     }
 
+    /// Whether there is such an attribute that was not taken.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.peek(key).is_some()
+    }
+
     pub(super) fn number(&mut self, key: &str) -> Result<f64, String> {
         self.take(key, "a number", Attribute::number)
     }

@@ -1,7 +1,7 @@
 //! Converts a name and attributes to an operation.
 
 use super::attributes::Attributes;
-use super::form::{Form, PadMode, Slice, Upsampling};
+use super::form::{Form, PadMode, Resampling, Slice, Upsampling};
 use super::function::{Binary, Reduction, Unary};
 use super::op::{Complex, Leaf, Lookup, Op, Pooling, Ranked};
 use super::product::{Mask, Normalizer, Product};
@@ -229,11 +229,20 @@ fn form(name: &str, a: &mut Attributes) -> Result<Option<Form>, String> {
             }
             Form::PutSlices { slices }
         }
-        "upsample" => Form::Upsample {
-            mode: a.choice("mode", UPSAMPLINGS)?,
-            size: a.shape("size")?,
-            align: a.flag("align")?,
-        },
+        "upsample" => {
+            let antialias = a.has("antialias") && a.flag("antialias")?;
+            let how = Resampling {
+                mode: a.choice("mode", UPSAMPLINGS)?,
+                align: a.flag("align")?,
+                antialias,
+                cubic: if a.has("cubic") { a.number("cubic")? } else { Resampling::usual_cubic(antialias) },
+            };
+            let is_smooth = matches!(how.mode, Upsampling::Bilinear | Upsampling::Bicubic);
+            if antialias && !is_smooth {
+                return Err("only modes `bilinear` and `bicubic` have antialiasing".to_owned());
+            }
+            Form::Upsample { size: a.shape("size")?, how }
+        }
         "pixel_shuffle" => Form::PixelShuffle { factor: a.positive("factor")? },
         "pixel_unshuffle" => Form::PixelUnshuffle { factor: a.positive("factor")? },
         _ => return Ok(None),

@@ -82,12 +82,10 @@ pub enum Form {
     },
     /// Changes the resolution of the last axes.
     Upsample {
-        /// How new elements are computed from the old ones.
-        mode: Upsampling,
         /// The new lengths.
         size: Vec<usize>,
-        /// Whether the centres of the corner elements stay in place.
-        align: bool,
+        /// How new elements are computed from the old ones.
+        how: Resampling,
     },
     /// Channels become space: (…, c f², h, w) to (…, c, h f, w f).
     PixelShuffle {
@@ -124,7 +122,27 @@ pub enum PadMode {
     Circular,
 }
 
-/// How new elements are computed from the old ones.
+/// How a change of resolution computes new elements.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Resampling {
+    /// The function that weights the old elements.
+    pub mode: Upsampling,
+    /// Whether the centres of the corner elements stay in place.
+    pub align: bool,
+    /// Whether the function becomes wider where the resolution decreases, so that every old element counts.
+    pub antialias: bool,
+    /// The number `a` of cubic convolution.
+    pub cubic: f64,
+}
+
+impl Resampling {
+    /// `a` of cubic convolution, as torch chooses it: as OpenCV without antialiasing, as Pillow with it.
+    pub const fn usual_cubic(antialias: bool) -> f64 {
+        if antialias { -0.5 } else { -0.75 }
+    }
+}
+
+/// The function that weights the old elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the variants are their own names")]
 pub enum Upsampling {

@@ -10,7 +10,7 @@ mod operands;
 mod product;
 mod read;
 
-pub use form::{Form, PadMode, Slice, Upsampling};
+pub use form::{Form, PadMode, Resampling, Slice, Upsampling};
 pub use function::{Binary, Reduction, Unary};
 pub use graph::{Node, Operand, Place, Recipe};
 pub use op::{Complex, Leaf, Lookup, Op, Pooling, Ranked};

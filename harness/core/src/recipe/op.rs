@@ -2,6 +2,8 @@
 //!
 //! In the comments, a list such as `[x, weight, bias?]` names the operands of an operation; `?` marks an optional one.
 
+use std::sync::Arc;
+
 use super::form::Form;
 use super::function::{Binary, Reduction, Unary};
 use super::product::{Normalizer, Product};
@@ -126,6 +128,13 @@ pub enum Leaf {
         /// The distance between two numbers.
         step: f64,
     },
+    /// These numbers, in row-major order. Changes of a recipe use it; files cannot hold it.
+    Table {
+        /// Lengths of the axes.
+        shape: Vec<usize>,
+        /// One number per element.
+        numbers: Arc<[f64]>,
+    },
 }
 
 /// What an operation that orders elements returns.
@@ -202,6 +211,7 @@ impl Op {
                 Leaf::Constant { .. } => "constant",
                 Leaf::Full { .. } => "full",
                 Leaf::Arange { .. } => "arange",
+                Leaf::Table { .. } => "table",
             },
             Self::Unknown { .. } => "unknown",
             Self::Unary(function) => function.name(),

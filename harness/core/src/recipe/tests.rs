@@ -239,6 +239,11 @@ fn every_op() -> Vec<(&'static str, usize, Value)> {
         ("triu", 1, json!({"diagonal": 1})),
         ("put_slices", 2, json!({"slices": [[0, 0, 1, 1]]})),
         ("upsample", 1, json!({"mode": "nearest-exact", "size": [4], "align": false})),
+        (
+            "upsample",
+            1,
+            json!({"mode": "bicubic", "size": [4, 4], "align": false, "antialias": true, "cubic": -0.6}),
+        ),
         ("pixel_shuffle", 1, json!({"factor": 2})),
         ("pixel_unshuffle", 1, json!({"factor": 2})),
         ("dequantize", 3, json!({"bits": 4, "group_size": 64})),

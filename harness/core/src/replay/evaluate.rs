@@ -93,6 +93,15 @@ fn leaf_value(leaf: &Leaf, work: &Work) -> Result<Array, ReplayError> {
             let values = work.collect(length, (0..length).map(|i| start + i as f64 * step))?;
             Ok(Array::real(vec![length], values))
         }
+        Leaf::Table { shape, numbers } => {
+            let length = elements(shape)?;
+            if length != numbers.len() {
+                let found = numbers.len();
+                return Err(ReplayError::operands(format!("{found} numbers cannot have shape {shape:?}")));
+            }
+            work.elements(length)?;
+            Ok(Array::real(shape.clone(), work.collect(length, numbers.iter().copied())?))
+        }
     }
 }
 
@@ -139,7 +148,7 @@ fn form_value(form: &Form, inputs: &[Option<Array>], work: &Work) -> Result<Arra
         Form::Tril { diagonal } => triangle(x, *diagonal, true, work),
         Form::Triu { diagonal } => triangle(x, *diagonal, false, work),
         Form::PutSlices { slices } => put(x, slices, operand(1)?, work),
-        Form::Upsample { mode, size, align } => upsample(x, *mode, size, *align, work),
+        Form::Upsample { size, how } => upsample(x, size, *how, work),
         Form::PixelShuffle { factor } => pixel_shuffle(x, *factor, work),
         Form::PixelUnshuffle { factor } => pixel_unshuffle(x, *factor, work),
     }

@@ -51,7 +51,7 @@ impl SetLeaves<'_> {
             Leaf::Input { name } => (format!("input `{name}`"), self.set.input(name)),
             Leaf::Weight { name } => (format!("weight `{name}`"), self.set.weight(name)),
             Leaf::Constant { name } => (format!("constant `{name}`"), self.set.constant(name)),
-            Leaf::Full { .. } | Leaf::Arange { .. } => {
+            Leaf::Full { .. } | Leaf::Arange { .. } | Leaf::Table { .. } => {
                 let problem = "it is not part of a fixture set".to_owned();
                 return Err(ReplayError::Leaf { what: "a made-up tensor".to_owned(), problem });
             }

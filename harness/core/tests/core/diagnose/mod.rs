@@ -1,6 +1,7 @@
 //! Every kind of cause and of fact is found in an actual that is wrong in this way; and errors that nothing explains.
 
 mod facts;
+mod front_ends;
 mod functions;
 mod kit;
 mod large_recipes;

@@ -154,7 +154,7 @@ fn key(leaf: &Leaf) -> Option<String> {
         Leaf::Input { name } => Some(format!("input {name}")),
         Leaf::Weight { name } => Some(format!("weight {name}")),
         Leaf::Constant { name } => Some(format!("constant {name}")),
-        Leaf::Full { .. } | Leaf::Arange { .. } => None,
+        Leaf::Full { .. } | Leaf::Arange { .. } | Leaf::Table { .. } => None,
     }
 }
 

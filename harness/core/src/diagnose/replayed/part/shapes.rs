@@ -10,7 +10,7 @@ pub(super) fn result(op: &Op, operands: &[Option<&[usize]>]) -> Option<Vec<usize
     let operand = |at: usize| operands.get(at).copied().flatten();
     let first = || operand(0).map(<[usize]>::to_vec);
     Some(match op {
-        Op::Leaf(Leaf::Full { shape, .. }) => shape.clone(),
+        Op::Leaf(Leaf::Full { shape, .. } | Leaf::Table { shape, .. }) => shape.clone(),
         Op::Leaf(Leaf::Arange { start, end, step }) => {
             let count = ((end - start) / step).ceil();
             // Also false for NaN.

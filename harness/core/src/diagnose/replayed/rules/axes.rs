@@ -265,6 +265,14 @@ fn over_more_axes(stage: &Stage, node: usize) -> Vec<Candidate> {
                 }
             }
         }
+        // One number of the whole tensor, in place of one per row.
+        Op::Reduce { function, axes: own, keep: false } if own.len() == rank && rank > 1 => {
+            for axis in 0..rank {
+                let op = Op::Reduce { function, axes: vec![axis], keep: true };
+                let text = format!("`{}` along axis {axis} in place of all axes", function.name());
+                found.push(Candidate::new(CauseKind::Axis, 2, Change::op(stage.recipe, node, op), text));
+            }
+        }
         Op::Normalize(function @ (Normalizer::LayerNorm { .. } | Normalizer::RmsNorm { .. })) => {
             for count in 1..=rank {
                 let plain = match function {

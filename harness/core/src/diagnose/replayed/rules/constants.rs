@@ -6,7 +6,7 @@ use super::super::candidate::{Candidate, Expression};
 use super::super::stage::Stage;
 use crate::diagnose::CauseKind;
 use crate::number::Short;
-use crate::recipe::{Binary, Form, Leaf, Normalizer, Op, Operand, Product, Reduction, Unary};
+use crate::recipe::{Binary, Form, Leaf, Normalizer, Op, Operand, PadMode, Product, Reduction, Unary};
 use crate::replay::{Change, NewOperand};
 
 /// Numbers that are tried for eps.
@@ -183,6 +183,19 @@ fn others(stage: &Stage, node: usize) -> Vec<(Op, String)> {
                     Op::Form(Form::Pad { pads: moved, mode, value }),
                     "padding on the other side".to_owned(),
                 ));
+            }
+            let before: Vec<[usize; 2]> = pads.iter().map(|[before, after]| [before + after, 0]).collect();
+            let after: Vec<[usize; 2]> = pads.iter().map(|[before, after]| [0, before + after]).collect();
+            for (new, side) in [(before, "before"), (after, "after")] {
+                if new != pads {
+                    let modes =
+                        if mode == PadMode::Constant { vec![mode] } else { vec![mode, PadMode::Constant] };
+                    for mode in modes {
+                        let with = if mode == PadMode::Constant { " by a constant" } else { "" };
+                        let op = Op::Form(Form::Pad { pads: new.clone(), mode, value });
+                        found.push((op, format!("all padding {side} the elements{with}")));
+                    }
+                }
             }
             for new in [0.0, 1.0, -1.0].into_iter().filter(|new| *new != value) {
                 let op = Form::Pad { pads: pads.clone(), mode, value: new };

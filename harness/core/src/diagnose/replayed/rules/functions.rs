@@ -4,8 +4,10 @@ use super::super::candidate::{Candidate, Expression};
 use super::super::stage::Stage;
 use super::chain::Chain;
 use crate::diagnose::CauseKind;
+use crate::number::Short;
 use crate::recipe::{
-    Binary, Complex, Form, Normalizer, Op, Operand, PadMode, Pooling, Reduction, Unary, Upsampling,
+    Binary, Complex, Form, Normalizer, Op, Operand, PadMode, Pooling, Reduction, Resampling, Unary,
+    Upsampling,
 };
 use crate::replay::{Change, NewOperand};
 
@@ -41,7 +43,12 @@ pub(super) fn candidates(stage: &Stage, node: usize) -> Vec<Candidate> {
     let mut found = Vec::new();
     let name = stage.op(node).name();
     for op in siblings(stage, node) {
-        let text = format!("`{}` in place of `{name}`", shown(&op));
+        let old = if matches!(op, Op::Form(Form::Upsample { .. })) {
+            shown(stage.op(node))
+        } else {
+            name.to_owned()
+        };
+        let text = format!("`{}` in place of `{old}`", shown(&op));
         let (kind, cost) = match stage.op(node) {
             Op::Binary(Binary::And | Binary::Or) => (CauseKind::MaskChange, 2),
             op if op.is_comparison() => (CauseKind::MaskChange, 2),
@@ -75,12 +82,45 @@ fn shown(op: &Op) -> String {
     match op {
         Op::Unary(Unary::Gelu { tanh: true }) => "gelu by tanh".to_owned(),
         Op::Unary(Unary::Gelu { tanh: false }) => "gelu by erf".to_owned(),
-        Op::Form(Form::Upsample { mode, align, .. }) => {
-            format!("upsample {mode:?}, align {align}").to_lowercase()
-        }
+        Op::Form(Form::Upsample { how, .. }) => upsampling(how),
         Op::Form(Form::Pad { mode, .. }) => format!("pad {mode:?}").to_lowercase(),
         op => op.name().to_owned(),
     }
+}
+
+/// Words for a change of resolution.
+fn upsampling(how: &Resampling) -> String {
+    let Resampling { mode, align, antialias, cubic } = how;
+    let mut text = format!("upsample {mode:?}, align {align}").to_lowercase();
+    if *mode == Upsampling::Bicubic {
+        text += &format!(", a {}", Short(*cubic));
+    }
+    if matches!(mode, Upsampling::Bilinear | Upsampling::Bicubic) {
+        text += if *antialias { ", with antialias" } else { ", without antialias" };
+    }
+    text
+}
+
+/// Other ways to change the resolution. Libraries differ in `a` of cubic convolution: -0.5 in Pillow, -0.75 in OpenCV, and in
+/// torch one or the other, depending on antialiasing.
+fn other_resamplings(own: Resampling) -> Vec<Resampling> {
+    let mut found = Vec::new();
+    for mode in UPSAMPLING {
+        let numbers: &[f64] = if mode == Upsampling::Bicubic { &[-0.75, -0.5, -1.0] } else { &[own.cubic] };
+        let widths: &[bool] = match mode {
+            Upsampling::Bilinear | Upsampling::Bicubic => &[false, true],
+            _ => &[false],
+        };
+        for (&cubic, &antialias) in
+            numbers.iter().flat_map(|cubic| widths.iter().map(move |wide| (cubic, wide)))
+        {
+            // Nothing here is both antialiased and aligned at the corners.
+            let aligned: &[bool] = if antialias { &[false] } else { &[false, true] };
+            found.extend(aligned.iter().map(|&align| Resampling { mode, align, antialias, cubic }));
+        }
+    }
+    found.retain(|how| *how != own);
+    found
 }
 
 /// Other operations on the same operands.
@@ -148,10 +188,8 @@ fn siblings(stage: &Stage, node: usize) -> Vec<Op> {
         Op::Sort { axis, descending, output } => vec![Op::Sort { axis, descending: !descending, output }],
         Op::Complex(Complex::Real) => vec![Op::Complex(Complex::Imag)],
         Op::Complex(Complex::Imag) => vec![Op::Complex(Complex::Real)],
-        Op::Form(Form::Upsample { mode, size, align }) => (UPSAMPLING.into_iter())
-            .flat_map(|mode| [false, true].map(|align| (mode, align)))
-            .filter(|new| *new != (mode, align))
-            .map(|(mode, align)| Op::Form(Form::Upsample { mode, size: size.clone(), align }))
+        Op::Form(Form::Upsample { size, how }) => (other_resamplings(how).into_iter())
+            .map(|how| Op::Form(Form::Upsample { size: size.clone(), how }))
             .collect(),
         Op::Form(Form::Pad { pads, mode, value }) => {
             ([PadMode::Constant, PadMode::Reflect, PadMode::Replicate, PadMode::Circular].into_iter())

@@ -5,11 +5,14 @@
 mod axes;
 mod broadcast;
 mod chain;
+mod channels;
 mod constants;
 mod exchanged;
+mod filter_banks;
 mod functions;
 mod inside_attention;
 mod left_out;
+mod logarithms;
 mod masks;
 mod operands;
 mod order;
@@ -21,6 +24,7 @@ mod skipped;
 mod splits;
 mod tables;
 pub(super) mod tied;
+mod windows;
 
 use super::candidate::Candidate;
 use super::stage::Stage;
@@ -35,6 +39,10 @@ const RULES: &[RuleOf] = &[
     left_out::candidates,
     skipped::candidates,
     repeated::candidates,
+    logarithms::candidates,
+    windows::candidates,
+    filter_banks::candidates,
+    channels::candidates,
     functions::candidates,
     exchanged::candidates,
     order::candidates,
@@ -56,16 +64,21 @@ pub(super) fn candidates<'s>(stage: &'s Stage<'s>) -> impl Iterator<Item = Candi
     RULES.iter().flat_map(|rule| stage.computed.iter().flat_map(|&node| rule(stage, node)))
 }
 
-/// The same for a stage that is too long to try everything. Other numbers come first. The rest is tried node by node, from both
-/// ends of the stage: what the stage is given and what it returns is written by hand in each port, and rarely tapped.
+/// The same for a stage that is too long to try everything. Other windows and filters come first, because few nodes have them,
+/// and then other numbers. The rest is tried node by node, from both ends of the stage: what the stage is given and what it returns
+/// is written by hand in each port, and rarely tapped.
 pub(super) fn candidates_from_both_ends<'s>(stage: &'s Stage<'s>) -> impl Iterator<Item = Candidate> + 's {
     let others = move || stage.computed.iter().copied().filter(move |&node| node != stage.target);
     let pairs = others().rev().zip(others()).flat_map(|(first, last)| [first, last]);
     let nodes = move || pairs.clone().take(stage.computed.len().saturating_sub(1)).chain([stage.target]);
     // Only the target proposes changes of numbers that depend on each other.
     let tied = tied::candidates(stage, stage.target);
+    let recognised = stage.computed.iter().flat_map(move |&node| {
+        windows::candidates(stage, node).into_iter().chain(filter_banks::candidates(stage, node))
+    });
     let few = nodes().flat_map(move |node| constants::few_candidates(stage, node));
-    tied.into_iter()
+    recognised
+        .chain(tied)
         .chain(few)
         .chain(nodes().flat_map(move |node| RULES.iter().flat_map(move |rule| rule(stage, node))))
 }
