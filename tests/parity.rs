@@ -17,6 +17,7 @@ mod models {
     pub(super) mod qwen3;
     pub(super) mod qwen3_variants;
     pub(super) mod qwen_image;
+    pub(super) mod routing;
 }
 
 /// Each function registers the ports of one model.
@@ -31,6 +32,7 @@ const MODELS: &[fn(Suite) -> Suite] = &[
     models::qwen3::ports,
     models::qwen3_variants::ports,
     models::qwen_image::ports,
+    models::routing::ports,
 ];
 
 fn main() -> ExitCode {

@@ -10,6 +10,7 @@
 
 mod at_tap;
 mod change;
+mod choices;
 mod flow_match;
 mod flux;
 mod flux_text;
@@ -32,6 +33,7 @@ use mlx_parity_cli::Project;
 
 /// Each function registers the ports of one model.
 const MODELS: &[fn(Suite) -> Suite] = &[
+    choices::ports,
     flow_match::ports,
     flux::ports,
     flux_text::ports,
@@ -55,7 +57,9 @@ fn main() -> ExitCode {
     let xtask = || Project::new(&root, "parity-specs", "fixtures").without_setup();
     match std::env::var("BAD_PORTS_MODE").as_deref() {
         Err(_) => MODELS.iter().fold(suite().fault_bench(), |suite, ports| ports(suite)).main(),
-        Ok("misbehaving") => twins::twins(picture::ports(misbehaving::ports(suite()))).main(),
+        Ok("misbehaving") => {
+            choices::twins(choices::ports(twins::twins(picture::ports(misbehaving::ports(suite()))))).main()
+        }
         Ok("xtask") => xtask().main(),
         Ok("xtask_with_faults") => {
             let known = xtask().fault_bench("tests/faults.yaml", "parity-tests", "bad_ports");

@@ -6,6 +6,7 @@
 mod by_eye;
 mod causes;
 mod changed_inputs;
+mod choices;
 mod copied_checkout;
 mod debug;
 mod false_greens;

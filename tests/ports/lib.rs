@@ -7,4 +7,5 @@ pub mod gemma;
 pub mod quantized;
 pub mod qwen3;
 pub mod qwen_image;
+pub mod routing;
 pub mod training;

@@ -16,6 +16,7 @@ use super::hits::Hits;
 use super::picture::Picture;
 use super::port::PortResult;
 use super::tap_check::TapCheck;
+use mlx_parity_core::gate::Gate;
 use mlx_parity_core::golden::FixtureSet;
 use mlx_parity_core::mutation::{
     Mutation, MutationEvent, MutationKind, MutationLog, MutationResult, Noticed,
@@ -178,6 +179,17 @@ impl Driver for Mutator {
         };
         self.by_eye.judge(&mut record);
         let difference = record.metrics.as_ref().and_then(|metrics| metrics.difference.as_ref());
+        // Sets of the same ids in another order are the same choice.
+        let choices = record.metrics.as_ref().and_then(|metrics| metrics.choices.as_ref());
+        let is_same_set = |gate: &Gate| matches!(gate, Gate::Set { .. });
+        if here.is_some()
+            && checkpoint.gate.as_ref().is_some_and(is_same_set)
+            && choices.is_some_and(|choices| choices.equal == choices.rows)
+            && checkpoint.weights.is_none()
+        {
+            seen.noticed = Some(Noticed::Equivalent);
+            return Err(stop());
+        }
         if here.is_some() {
             seen.used = difference.and_then(|difference| difference.used).or(seen.used);
         }

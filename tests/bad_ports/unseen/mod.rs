@@ -4,6 +4,7 @@
 //! line asks for the variant. A fault is therefore a change of the code, in every layer, and computes with what the lines
 //! before it return: golden inputs, if goldens are injected.
 
+mod choices;
 mod clip;
 mod flow_match;
 mod flux;
@@ -27,7 +28,8 @@ use mlx_parity::{PortResult, Run, Suite};
 
 /// Registers the variants of every port, and the port of Gemma without a fault.
 pub(crate) fn ports(suite: Suite) -> Suite {
-    let models: [fn(Suite) -> Suite; 12] = [
+    let models: [fn(Suite) -> Suite; 13] = [
+        choices::ports,
         clip::ports,
         flow_match::ports,
         flux::ports,

@@ -6,9 +6,11 @@ use std::ops::Range;
 use super::bounds;
 use super::checkpoint::Draft;
 use super::checkpoints::{Checkpoint, Checkpoints};
-use super::decode::Reader;
+use super::choice;
+use super::decode::{At, Reader};
 use super::problem::{Problem, SourceSpan, quoted};
 use super::rules::name_fault;
+use super::template::NameTemplate;
 use crate::text::suggest::did_you_mean;
 
 /// The trials that every spec has; no checkpoint may have such a name.
@@ -40,7 +42,12 @@ pub(super) fn expand(drafts: Vec<Draft>, reader: &mut Reader<'_>) -> Expanded {
         }
     }
     expander.hits(reader);
-    expander.expanded
+    let Expander { mut expanded, places, .. } = expander;
+    // After a mistake, names may be missing.
+    if expanded.complete {
+        choice::resolve(&mut expanded.checkpoints, &places, reader);
+    }
+    expanded
 }
 
 struct Expander<'d> {
@@ -146,7 +153,10 @@ impl<'d> Expander<'d> {
             }
         };
         self.places.push(&draft.place);
-        self.expanded.checkpoints.push(Checkpoint { name, against, ..draft.checkpoint.clone() });
+        let fill = |template: &Option<At<NameTemplate>>| template.as_ref().map(|at| at.value.fill(values));
+        let (scores, weights) = (fill(&draft.scores), fill(&draft.weights));
+        let checkpoint = Checkpoint { name, against, scores, weights, ..draft.checkpoint.clone() };
+        self.expanded.checkpoints.push(checkpoint);
         Some(())
     }
 

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::choices::Choices;
 use super::element::Element;
 use super::pair_tally::{ElementRule, PairTally, SideTally};
 use super::sum::Moments;
@@ -23,6 +24,9 @@ pub struct Metrics {
     pub actual: Stats,
     /// The difference between the two; absent without a golden, or when shapes or dtypes differ.
     pub difference: Option<Difference>,
+    /// How far the choices agree; absent unless the gate is for choices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub choices: Option<Choices>,
 }
 
 /// The measurements of one tensor. For complex tensors, min, max, absmax, mean and std are those of the moduli. They are

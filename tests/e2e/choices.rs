@@ -1,0 +1,119 @@
+//! Choices end to end: a router and greedy decoding, right and wrong, in the suite, in reports, in mutations and as twins.
+
+use rstest::rstest;
+
+use crate::project::{Project, Ran, copy_from_repository};
+
+const ROUTING: &str = "parity-specs/routing/topk.yaml";
+const GREEDY: &str = "parity-specs/qwen3/greedy.yaml";
+
+/// A project with the two specs that judge choices; `port` is that of the router or of greedy decoding.
+fn project(port: &str) -> Project {
+    let project = Project::with_port("right");
+    let root = project.path("");
+    for (id, script) in [("routing/topk", "routing_topk"), ("qwen3/greedy", "qwen3_greedy")] {
+        let files = [
+            "manifest.json",
+            "goldens.safetensors",
+            "inputs.safetensors",
+            "recipes.json",
+            "weights.safetensors",
+        ];
+        let fixtures: Vec<String> = files.iter().map(|file| format!("fixtures/{id}/{file}")).collect();
+        let others = [format!("parity-specs/{id}.yaml"), format!("exporter/references/{script}.py")];
+        let all: Vec<&str> = fixtures.iter().chain(&others).map(String::as_str).collect();
+        copy_from_repository(&all, &root);
+        copy_from_repository(&[&format!("tests/snapshots/{}.snap", id.replace('/', "__"))], &root);
+    }
+    let (spec, right) = match port.split_once('/') {
+        Some((right, _)) if right.starts_with("routing") => (ROUTING, right),
+        Some((right, _)) => (GREEDY, right),
+        None => return project,
+    };
+    project.edit(spec, &format!("port: {right}"), &format!("port: {port}"));
+    project
+}
+
+#[test]
+fn right_choices_are_green_and_ties_are_counted() {
+    let project = project("");
+    let ran = project.run(&["routing/"]);
+    ran.is_green();
+    let records =
+        std::fs::read_to_string(project.path("target/parity/runs/latest/routing/topk/records.jsonl"))
+            .unwrap();
+    assert!(records.contains("\"choices\":{\"rows\":12,"), "{records}");
+    project.run(&["qwen3/"]).is_green();
+    let report = project.report(&["--all"]);
+    // Ids have no floor and no range; the last column counts the rows that choose otherwise.
+    let row = report.text.lines().find(|line| line.contains("step.0.token ")).unwrap();
+    assert!(row.split_whitespace().collect::<Vec<_>>().ends_with(&["-", "-", "0", "rows"]), "{row}");
+}
+
+/// The port, its first faulty stage, and words of the failure.
+#[rstest]
+#[case::from_one("routing::topk/experts_from_one", &["routing/topk::experts: choice differs", "12 rows of 2: ", "decided differences; first ", "every id is the golden's plus 1", "  row      ["])]
+#[case::other_axis("routing::topk/best_over_tokens", &["routing/topk::experts: choice differs", "in the reference's scores"])]
+#[case::twice("routing::topk/one_expert_twice", &["routing/topk::experts: choice differs"])]
+#[case::not_renormalised("routing::topk/not_renormalised", &["routing/topk::expert_weights: value differs"])]
+#[case::pairs("routing::topk/weights_of_the_other_expert", &["routing/topk::expert_weights: value differs"])]
+#[case::temperature("qwen3::greedy/temperature", &["qwen3/greedy::prompt.logits: value differs", "KL mean ", " is above 1e-11", "the golden times 1.42857"])]
+#[case::token("qwen3::greedy/not_the_best", &["qwen3/greedy::step.2.token: choice differs", "2 positions: ", "KL mean "])]
+#[case::suppressed("qwen3::greedy/suppressed", &["qwen3/greedy::step.1.logits: value differs", "KL max "])]
+#[case::over_batch("qwen3::greedy/best_over_batch", &["qwen3/greedy::step.0.token: shape differs"])]
+fn a_wrong_choice_is_red(#[case] port: &str, #[case] words: &[&str]) {
+    let id = if port.starts_with("routing") { "routing/" } else { "qwen3/" };
+    project(port).run(&[id]).is_red(words);
+}
+
+#[test]
+fn a_golden_without_the_declared_top_is_reported() {
+    let project = project("");
+    project.edit(GREEDY, "compare: distribution, top: 12", "compare: distribution, top: 5");
+    project.run(&["qwen3/"]).is_red(&["the spec declares `top: 5`, but the golden is float64 [2, 13, 2]"]);
+}
+
+#[test]
+fn ids_are_injected_with_their_weights_only() {
+    let project = project("");
+    project.edit(ROUTING, "inject: [experts, expert_weights]", "inject: [experts]");
+    project.run(&["routing/"]).is_red(&["`experts` is injected without `expert_weights`"]);
+}
+
+#[test]
+fn weights_before_their_ids_are_refused() {
+    let project = project("");
+    project.edit(ROUTING, ", with: expert_weights}", "}");
+    project.edit(
+        ROUTING,
+        "{name: expert_weights, dtype: float32, shape: [tokens, k], noise: 8}",
+        "{name: out, dtype: float32, noise: 8, with: experts}",
+    );
+    project.run(&["routing/"]).is_red(&["`with` without `compare`"]);
+}
+
+#[test]
+fn mutations_of_choices_are_noticed() {
+    let project = project("");
+    project.edit(ROUTING, "inject: [experts, expert_weights]\n", "");
+    let ran = Ran::of(project.xtask(&["mutate", "routing/topk"]).output().unwrap());
+    assert_eq!(ran.code, Some(0), "{}", ran.text);
+    ran.prints(&["mutation score ", "0 survived"]);
+}
+
+#[test]
+fn a_twin_is_judged_by_the_other_run() {
+    let project = project("");
+    project.edit(ROUTING, "inject: [experts, expert_weights]\n", "");
+    project.edit(
+        ROUTING,
+        "\ncheckpoints:",
+        "\ntwins:\n  chunked: {of: main, gate: same, along: 0, hits: 2}\ncheckpoints:",
+    );
+    let ran = project.run(&["routing/topk"]);
+    ran.is_green();
+    ran.prints(&["routing/topk+chunked::experts", "routing/topk+chunked::expert_weights"]);
+    project.edit(ROUTING, "  chunked: {", "  confused: {");
+    let ran = project.run(&["routing/topk"]);
+    ran.is_red(&["routing/topk+confused::experts: choice differs", "compared with `routing/topk`"]);
+}
