@@ -20,12 +20,16 @@ def reference(rec, prompt=8, steps=6, batch=2, top=12, rope_theta=1e6, **config)
         initializer_range=0.15,
     )
     model = Qwen3ForCausalLM(config).eval()
+    for parameter in model.parameters():
+        # The weights of norms begin as ones, which would hide that a port leaves them out.
+        if parameter.ndim == 1:
+            parameter.data += 0.1 * torch.randn(parameter.shape)
     tokens = torch.randint(0, config.vocab_size, (batch, prompt))
     # The first chosen token and the next one of the vocabulary are tied: a port may choose either.
     chosen = model(input_ids=tokens[:1]).logits[0, -1].argmax()
     head = model.lm_head.weight.data
     head[(chosen + 1) % len(head)] = head[chosen]
-    model = rec.weights(model, vary=0.1)
+    model = rec.weights(model)
     tokens = rec.input("input_ids", tokens)
 
     out = model(input_ids=tokens, use_cache=True)

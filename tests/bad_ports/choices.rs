@@ -2,8 +2,8 @@
 
 use mlx_parity::{PortResult, Run, Suite};
 use mlx_parity_tap::{scope, tap};
-use mlx_rs::ops::argsort_axis;
 use mlx_rs::ops::indexing::{TryIndexOp, argmax_axis};
+use mlx_rs::ops::{argsort_axis, concatenate};
 use mlx_rs::{Array, Dtype};
 use parity_tests::qwen3::{Config, Qwen3};
 use parity_tests::routing::Mixture;
@@ -54,6 +54,12 @@ pub(crate) fn twins(suite: Suite) -> Suite {
 }
 
 const ROUTING: &[TapFault] = &[
+    // No fault at all: the third expert of token 0 in place of the second, which is tied with it.
+    ("tied_expert", "experts", &["probs"], |x, from| {
+        let order = argsort_axis(from[0].negative()?, -1)?.as_dtype(Dtype::Int32)?;
+        let tied = concatenate(&[&order.try_index((..1, ..1))?, &order.try_index((..1, 2..3))?], -1)?;
+        concatenate(&[&tied, &x.try_index(1..)?], 0)
+    }),
     ("router_temperature", "logits", &[], |x, _| times(x, 0.5)),
     // Experts are counted from one in some published routing tables.
     ("experts_from_one", "experts", &[], |x, _| x.add(Array::from_int(1))),
@@ -62,7 +68,7 @@ const ROUTING: &[TapFault] = &[
     ("best_over_tokens", "experts", &["probs"], |_, from| first_two(&argsort_axis(from[0].negative()?, 0)?)),
     ("one_expert_twice", "experts", &[], |x, _| {
         let best = x.try_index((.., ..1))?;
-        mlx_rs::ops::concatenate(&[&best, &best], -1)
+        concatenate(&[&best, &best], -1)
     }),
     ("not_renormalised", "expert_weights", &["probs", "experts"], |_, from| {
         from[0].take_along_axis(&from[1], -1)
@@ -72,6 +78,8 @@ const ROUTING: &[TapFault] = &[
 ];
 
 const GREEDY: &[TapFault] = &[
+    // No fault at all: the next token of the vocabulary is tied with the first one that is chosen.
+    ("tied_token", "step.0.token", &[], |x, _| x.add(Array::from_slice(&[1, 0], &[2]))),
     // A setting of sampling, which greedy decoding does not have.
     ("temperature", "prompt.logits", &[], |x, _| times(x, 1.0 / 0.7)),
     ("not_the_best", "step.2.token", &["step.2.logits"], |_, from| {

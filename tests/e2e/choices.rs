@@ -50,6 +50,26 @@ fn right_choices_are_green_and_ties_are_counted() {
     assert!(row.split_whitespace().collect::<Vec<_>>().ends_with(&["-", "-", "0", "rows"]), "{row}");
 }
 
+#[rstest]
+#[case::expert(
+    "routing::topk/tied_expert",
+    "routing/topk",
+    "12 rows of 2: 11 equal, 1 tie, 0 decided differences"
+)]
+#[case::token(
+    "qwen3::greedy/tied_token",
+    "qwen3/greedy",
+    "2 positions: 1 equal, 1 tie, 0 decided differences; KL mean "
+)]
+fn a_tie_is_green_and_counted(#[case] port: &str, #[case] id: &str, #[case] words: &str) {
+    let project = project(port);
+    project.run(&[id]).is_green();
+    let file = format!("target/parity/runs/latest/{id}/records.jsonl");
+    let records = std::fs::read_to_string(project.path(&file)).unwrap();
+    assert!(records.contains(words), "{records}");
+    assert!(records.contains("\"tie\":true"), "{records}");
+}
+
 /// The port, its first faulty stage, and words of the failure.
 #[rstest]
 #[case::from_one("routing::topk/experts_from_one", &["routing/topk::experts: choice differs", "12 rows of 2: ", "decided differences; first ", "every id is the golden's plus 1", "  row      ["])]
