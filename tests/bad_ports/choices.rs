@@ -46,6 +46,12 @@ pub(crate) fn twins(suite: Suite) -> Suite {
         }
         Ok(())
     };
+    // Writes a text, as a tokenizer or a chat template does.
+    let suite = suite.port("says", |_| {
+        let text = std::env::var("BAD_PORTS_TEXT")?;
+        tap("prompt", Array::from_slice(text.as_bytes(), &[text.len() as i32]))?;
+        Ok(())
+    });
     suite.twin("routing::topk", "chunked", move |run| chunks(run, 0)).twin(
         "routing::topk",
         "confused",

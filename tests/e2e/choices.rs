@@ -1,6 +1,12 @@
 //! Choices end to end: a router and greedy decoding, right and wrong, in the suite, in reports, in mutations and as twins.
 
+use std::fs;
+
+use mlx_parity_core::golden::made_by_key;
+use mlx_parity_core::tensor::{Dtype, TensorView, write_npy};
 use rstest::rstest;
+use serde_json::json;
+use sha2::{Digest, Sha256};
 
 use crate::project::{Project, Ran, copy_from_repository};
 
@@ -40,8 +46,7 @@ fn right_choices_are_green_and_ties_are_counted() {
     let ran = project.run(&["routing/"]);
     ran.is_green();
     let records =
-        std::fs::read_to_string(project.path("target/parity/runs/latest/routing/topk/records.jsonl"))
-            .unwrap();
+        fs::read_to_string(project.path("target/parity/runs/latest/routing/topk/records.jsonl")).unwrap();
     assert!(records.contains("\"choices\":{\"rows\":12,"), "{records}");
     project.run(&["qwen3/"]).is_green();
     let report = project.report(&["--all"]);
@@ -65,7 +70,7 @@ fn a_tie_is_green_and_counted(#[case] port: &str, #[case] id: &str, #[case] word
     let project = project(port);
     project.run(&[id]).is_green();
     let file = format!("target/parity/runs/latest/{id}/records.jsonl");
-    let records = std::fs::read_to_string(project.path(&file)).unwrap();
+    let records = fs::read_to_string(project.path(&file)).unwrap();
     assert!(records.contains(words), "{records}");
     assert!(records.contains("\"tie\":true"), "{records}");
 }
@@ -136,4 +141,50 @@ fn a_twin_is_judged_by_the_other_run() {
     project.edit(ROUTING, "  chunked: {", "  confused: {");
     let ran = project.run(&["routing/topk"]);
     ran.is_red(&["routing/topk+confused::experts: choice differs", "compared with `routing/topk`"]);
+}
+
+/// A project whose spec `text/prompt` expects this text.
+fn project_of_text(expected: &str) -> Project {
+    let project = Project::with_port("right");
+    let script = "exporter/references/gated_mlp_block.py";
+    let (specs, set) = (project.path("parity-specs/text"), project.path("fixtures/text/prompt"));
+    fs::create_dir_all(&specs).unwrap();
+    fs::create_dir_all(&set).unwrap();
+    let spec = format!(
+        "version: 1\nport: says\nreference: {{script: {script}}}\ncheckpoints:\n  \
+         - {{name: prompt, dtype: uint8, compare: text}}\n"
+    );
+    fs::write(specs.join("prompt.yaml"), spec).unwrap();
+    let shape = [expected.len()];
+    let view = TensorView::new(Dtype::Uint8, &shape, expected.as_bytes()).unwrap();
+    write_npy(set.join("prompt.npy"), &view).unwrap();
+    let key = made_by_key(&json!({ "script": script }), &fs::read(project.path(script)).unwrap());
+    let sha256: String = Sha256::digest(expected).iter().map(|byte| format!("{byte:02x}")).collect();
+    let manifest = json!({
+        "format": 1,
+        "made_by": {"key": key, "script": script},
+        "tensors": [{
+            "name": "prompt", "role": "golden", "file": "prompt.npy", "dtype": "uint8", "shape": shape, "sha256": sha256,
+            "sequence": 0,
+        }],
+    });
+    fs::write(set.join("manifest.json"), manifest.to_string()).unwrap();
+    project
+}
+
+#[test]
+fn a_text_must_be_equal_and_the_first_difference_is_shown() {
+    let project = project_of_text("<|im_start|>user\nHello");
+    let says =
+        |text: &str| Ran::of(project.command(&["text/"]).env("BAD_PORTS_TEXT", text).output().unwrap());
+    says("<|im_start|>user\nHello").is_green();
+    let ran = says("<|im_start|>usr\nHello");
+    ran.is_red(&[
+        "text/prompt::prompt: value differs",
+        "  what     the first difference is at byte 14 of 22, actual 21: expected \"<|im_start|>us\u{27e8}er",
+    ]);
+    let report = project.report(&["--all"]);
+    assert!(!report.text.contains("its output is"), "no cause is searched in a text: {}", report.text);
+    // The text is as long, and one letter differs.
+    says("<|im_start|>user\nhello").is_red(&["1 of 22 bytes differs, the first at 17: expected "]);
 }

@@ -282,7 +282,7 @@ mod tests {
             assert_eq!(old.is_loosened_by(&new), looser, "{} to {}", old.text(), new.text());
         }
         assert_eq!(gate(Some(2e-6), Some(0.9)).scaled(0.5, |x| x), gate(Some(1e-6), Some(0.9)));
-        assert_eq!(gate(Some(1e-4), None).part_allowed_by(&gate(Some(1e-6), None)), Some(0.01));
+        assert_eq!(gate(Some(2e-6), None).part_allowed_by(&gate(Some(1e-6), None)), Some(0.5));
         assert_eq!(gate(None, Some(0.9)).part_allowed_by(&gate(None, Some(1.0))), None);
         assert_eq!(Gate::Tokens { ties: 80.0 }.scaled(0.001, |x| x), tokens);
     }

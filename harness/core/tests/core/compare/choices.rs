@@ -308,13 +308,13 @@ fn the_first_difference_of_two_texts_is_shown_as_people_read_it() {
     let found = judge("a caf\u{e9} in town", "a caf\u{e8} in town");
     assert_eq!(found.0, Some(Class::Value));
     // The second byte of the character differs.
-    let text = "the first of 1 differing bytes is 6 of 15 bytes: expected \"a caf\u{27e8}\u{e9} in town\u{27e9}\", actual \
+    let text = "1 of 15 bytes differs, the first at 6: expected \"a caf\u{27e8}\u{e9} in town\u{27e9}\", actual \
                 \"a caf\u{27e8}\u{e8} in town\u{27e9}\"";
     assert_eq!(found.1, text);
     let found = judge("abc", "ab");
     assert_eq!(
         found.1,
-        "the first of 1 differing bytes is 2 of 3 bytes, actual 2: expected \"ab\u{27e8}c\u{27e9}\", actual \"ab\u{27e8}\u{27e9}\""
+        "the first difference is at byte 2 of 3, actual 2: expected \"ab\u{27e8}c\u{27e9}\", actual \"ab\u{27e8}\u{27e9}\""
     );
     let long: String = (0..200).map(|i| char::from(b'a' + (i % 26) as u8)).collect();
     let found = judge(&long, &long.replacen("xyz", "x.z", 5));
@@ -323,7 +323,7 @@ fn the_first_difference_of_two_texts_is_shown_as_people_read_it() {
         compare(&ids(&[4], &[7, 8, 9, 10]).view(), &ids(&[3], &[7, 8, 10]).view(), &rule(Gate::Text));
     assert_eq!(
         outcome.detail,
-        "the first of 2 differing ids is 2 of 4 ids, actual 3: expected 7 8 \u{27e8}9\u{27e9} 10, actual 7 8 \u{27e8}10\u{27e9}"
+        "the first difference is at id 2 of 4, actual 3: expected 7 8 \u{27e8}9\u{27e9} 10, actual 7 8 \u{27e8}10\u{27e9}"
     );
     let outcome = compare(&ids(&[1, 2], &[7, 8]).view(), &ids(&[1, 3], &[7, 8, 9]).view(), &rule(Gate::Text));
     assert_eq!(outcome.class, Some(Class::Shape), "only one axis is a text");

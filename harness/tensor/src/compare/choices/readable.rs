@@ -28,15 +28,16 @@ pub(super) fn text(expected: &TensorView<'_>, actual: &TensorView<'_>) -> Found 
     let pairs = expected.iter().zip(&actual).filter(|(expected, actual)| expected != actual).count();
     let mismatched = (pairs + expected.len().abs_diff(actual.len())) as u64;
     let shown = |ids: &[i64]| if is_text { words(ids, same, around) } else { numbers(ids, same, around) };
-    let lengths = match expected.len() == actual.len() {
-        true => format!("{} {noun}s", expected.len()),
-        false => format!("{} {noun}s, actual {}", expected.len(), actual.len()),
+    let place = match expected.len() == actual.len() {
+        true => {
+            let differ = if mismatched == 1 { "differs" } else { "differ" };
+            format!("{mismatched} of {longer} {noun}s {differ}, the first at {same}")
+        }
+        false => {
+            format!("the first difference is at {noun} {same} of {}, actual {}", expected.len(), actual.len())
+        }
     };
-    let detail = format!(
-        "the first of {mismatched} differing {noun}s is {same} of {lengths}: expected {}, actual {}",
-        shown(&expected),
-        shown(&actual)
-    );
+    let detail = format!("{place}: expected {}, actual {}", shown(&expected), shown(&actual));
     let (used, fault) = (Some(f64::INFINITY), Some((Class::Value, detail)));
     Found { used, mismatched: Some(mismatched), fault, ..Found::default() }
 }

@@ -1,6 +1,6 @@
 //! Gates for choices, and the checkpoints that they name.
 
-use super::check_checkpoints;
+use super::{check, check_checkpoints};
 
 const LOGITS: &str = "- {name: logits, dtype: float32, noise: 8}\n";
 
@@ -146,6 +146,46 @@ fn sets_name_their_scores_and_the_weights_after_them() {
         &set(", level: 1, with: w", "noise: 8"),
         &[
             "6:10: checkpoint `x` names `w`, whose level 0 is below 1: expected the level of the ids, or a higher one",
+        ],
+    );
+}
+
+#[test]
+fn ids_are_injected_with_their_weights() {
+    let spec = |inject: &str| {
+        format!(
+            "version: 1\nport: p\nreference: {{script: s.py}}\ninject: {inject}\ncheckpoints:\n\
+             - {{name: x, dtype: int32, compare: set, with: w}}\n- {{name: w, dtype: float32, noise: 8}}\n\
+             - {{name: l, dtype: float32, compare: distribution, top1: 1, top: 8}}\n"
+        )
+    };
+    check(&spec("[x, w]"), &[]);
+    let both = "expected both: the weights belong to the ids, in their order";
+    check(&spec("[x]"), &[&format!("4:9: `x` is injected without `w`: {both}")]);
+    check(&spec("[w]"), &[&format!("4:9: `w` is injected without `x`: {both}")]);
+    check(
+        &spec("[l]"),
+        &[
+            "4:10: the golden of `l` has the most probable ids only: expected a golden that the port can continue with: remove `top`",
+        ],
+    );
+}
+
+#[test]
+fn a_twin_needs_the_scores_of_the_other_run() {
+    let spec = |twins: &str| {
+        format!(
+            "version: 1\nport: p\nreference: {{script: s.py}}\ntwins: {{{twins}}}\ncheckpoints:\n{LOGITS}\
+             - {{name: x, dtype: int32, compare: tokens, with: logits, ties: 8}}\n"
+        )
+    };
+    check(&spec("a: {of: main, gate: same, only: [x]}"), &[]);
+    check(&spec("a: {of: main, gate: same}, b: {of: a, gate: same}"), &[]);
+    check(
+        &spec("a: {of: main, gate: same, only: [x]}, b: {of: a, gate: same}"),
+        &[
+            "4:50: the ties of `x` need `logits`, which `a` does not compare: expected it among the checkpoints of that run, or \
+         this one under `except`",
         ],
     );
 }
