@@ -50,6 +50,13 @@ fn right_choices_are_green_and_ties_are_counted() {
     assert!(records.contains("\"choices\":{\"rows\":12,"), "{records}");
     project.run(&["qwen3/"]).is_green();
     let report = project.report(&["--all"]);
+    let shown = |what: &str| Ran::of(project.xtask(&["show", what]).output().unwrap());
+    let logits = shown("qwen3/greedy::step.0.logits");
+    logits.prints(&[
+        "           the 12 most probable ids of each row; errors are those of their log-probabilities",
+    ]);
+    let token = shown("qwen3/greedy::step.0.token");
+    assert!(token.code == Some(0) && !token.text.contains("\n  error "), "{}", token.text);
     // Ids have no floor and no range; the last column counts the rows that choose otherwise.
     let row = report.text.lines().find(|line| line.contains("step.0.token ")).unwrap();
     assert!(row.split_whitespace().collect::<Vec<_>>().ends_with(&["-", "-", "0", "rows"]), "{row}");

@@ -18,7 +18,7 @@ use crate::tensor::TensorView;
 pub struct Metrics {
     /// Elements of the actual.
     pub elements: u64,
-    /// The golden alone; absent without one.
+    /// The golden alone; absent without one, and for a golden that has the most probable ids only.
     pub expected: Option<Stats>,
     /// The actual alone.
     pub actual: Stats,

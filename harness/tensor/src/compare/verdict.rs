@@ -145,6 +145,8 @@ fn compare_top(
     if let Some(metrics) = &mut outcome.metrics {
         metrics.elements = actual.len() as u64;
         metrics.actual = own_stats;
+        // Log-probabilities beside logits would look like an error.
+        metrics.expected = None;
         metrics.choices = found.choices;
         if let Some(difference) = &mut metrics.difference {
             difference.used = found.used;
