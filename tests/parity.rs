@@ -22,6 +22,7 @@ mod models {
     pub(super) mod qwen3;
     pub(super) mod qwen3_variants;
     pub(super) mod qwen_image;
+    pub(super) mod routing;
     pub(super) mod text;
 }
 
@@ -42,6 +43,7 @@ const MODELS: &[fn(Suite) -> Suite] = &[
     models::qwen3::ports,
     models::qwen3_variants::ports,
     models::qwen_image::ports,
+    models::routing::ports,
     models::text::ports,
 ];
 

@@ -75,6 +75,9 @@ class Collector:
         self.meets: Callable[[str, Value], None] | None = None
         self.handed: dict[int, tuple[str, Any]] = {}
         self.consumed: set[str] = set()
+        # The ids that the first run chose, by name and hit, and how often this run has chosen.
+        self.chosen: dict[tuple[str, int], Value] = first.chosen if first else {}
+        self.choices_met: dict[str, int] = {}
         self.changed_inputs: dict[str, Value] = {}
         self.lowered: dict[str, str] = {}
         self.distrusted: str | None = None
@@ -100,6 +103,17 @@ class Collector:
     def is_float64(self) -> bool:
         """Whether this is the float64 run, which measures the floors. Few references need to know."""
         return self.kind == "truth"
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is the run whose tensors become the goldens."""
+        return self._first is None
+
+    def first_value(self, point: str) -> Value | None:
+        """Returns the first run's golden of a point that this run is about to save; none if nothing was recorded."""
+        final = self._decided.get((point, self._attempts.get(point, 0)))
+        golden = None if self._first is None or final is None else self._first.goldens.get(final)
+        return None if golden is None else golden.value
 
     def full(self, name: str) -> str:
         """Returns the name with the open scopes in front."""

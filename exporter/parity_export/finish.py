@@ -57,7 +57,7 @@ def look(recorder: Recorder) -> None:
     goldens = {name: golden.value for name, golden in recorder.goldens.items()}
     look_at_values(lint, "input", {name: pin.value for name, pin in recorder.pins.inputs.items()})
     look_at_values(lint, "weight", {name: pin.value for name, pin in recorder.pins.weights.items()})
-    look_at_values(lint, "golden", goldens)
+    look_at_values(lint, "golden", goldens, recorder.choices_met)
     look_at_hits(lint, recorder.taps, recorder.expected_hits, expected.goldens, recorder.left_out)
     for name, value in goldens.items():
         if value.dtype not in STORED:

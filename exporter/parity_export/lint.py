@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -106,8 +106,8 @@ class Lint:
         return [finding for finding in self.findings if finding.accepted is None]
 
 
-def look_at_values(lint: Lint, role: str, values: Mapping[str, Value]) -> None:
-    """Finds tensors that are empty, constant, not finite, or equal to another one."""
+def look_at_values(lint: Lint, role: str, values: Mapping[str, Value], choices: Container[str] = ()) -> None:
+    """Finds tensors that are empty, constant, not finite, or equal to another one. Choices may be equal by chance."""
     seen: dict[tuple[str, str], str] = {}
     for name, value in values.items():
         if value.bits.size == 0:
@@ -125,7 +125,7 @@ def look_at_values(lint: Lint, role: str, values: Mapping[str, Value]) -> None:
         if is_constant:
             kind = "zero" if wide.flat[0] == 0 else "constant"
             lint.add(kind, name, f"{role} `{name}` is {wide.flat[0]} in all of its {wide.size} elements", role)
-        elif wide.size > 1:
+        elif wide.size > 1 and name.partition("@")[0] not in choices:
             # Constant tensors are reported above, and single numbers are often equal by chance.
             earlier = seen.setdefault((value.kind(), value.sha256()), name)
             if earlier != name:

@@ -24,7 +24,7 @@ def listing(recorder: Recorder, params: Mapping[str, Any]) -> dict[str, Any]:
     goldens = {name: golden.value for name, golden in recorder.goldens.items()}
     inputs = {name: pin.value for name, pin in recorder.pins.inputs.items()}
     weights = {name: pin.value for name, pin in recorder.pins.weights.items()}
-    look_at_values(recorder.lint, "golden", goldens)
+    look_at_values(recorder.lint, "golden", goldens, recorder.choices_met)
     findings = {finding.name: finding for finding in recorder.lint.refused if finding.role == "golden"}
     files = {name: pin.file for name, pin in recorder.pins.weights.items()}
     return {

@@ -10,8 +10,8 @@ from types import TracebackType
 from typing import Any, Literal, TypeVar
 
 from . import adapters as adapting
+from . import choices, training
 from . import pins as pinning
-from . import training
 from .collector import Collector, Kind, Stopped
 from .draws import states
 from .floor import Floor
@@ -232,6 +232,24 @@ class Recorder(Collector):
         if stop:
             raise Stopped(name)
         return tensor
+
+    def distribution(self, name: str, logits: T, *, top: int | None = None) -> T:
+        """Saves logits for `compare: distribution`, and returns them.
+
+        With `top`, the golden has the log-probabilities and ids of the most probable tokens of each row, and the
+        log-sum-exp, so that the file stays small. The spec then declares the same `top`.
+        """
+        kept: T = choices.distribution(self, name, logits, top)
+        return kept
+
+    def choice(self, name: str, ids: T) -> T:
+        """Saves ids that the reference chose, and returns **the tensor to continue with**.
+
+        That is the choice of the first run in every run: where two scores are nearly equal, the float64 run may choose
+        otherwise, and the floors after it would be those of another text or of other experts.
+        """
+        chosen: T = choices.choice(self, name, ids)
+        return chosen
 
     def gradients(self, loss: Any, model: Any, name: str = "grad") -> Any:
         """Differentiates the loss, saves `loss` and `grad.<parameter>` per trainable parameter, and returns gradients.

@@ -58,6 +58,6 @@ def test_the_recorder_by_itself_example_writes_a_set(tmp_path: Path, monkeypatch
 
 def test_every_call_and_every_finding_is_described() -> None:
     public = [name for name, _ in inspect.getmembers(Recorder) if not name.startswith("_")]
-    inner = {"again", "capture", "full", "passes", "running", "used"}
+    inner = {"again", "capture", "first_value", "full", "is_first", "passes", "running", "used"}
     assert [name for name in public if name not in inner and f"`{name}" not in README] == []
     assert [kind for kind in KINDS if f"`{kind}`" not in README] == []

@@ -12,6 +12,7 @@ mod adapters;
 mod at_tap;
 mod audio;
 mod change;
+mod choices;
 mod flow_match;
 mod flux;
 mod flux_text;
@@ -41,6 +42,7 @@ use mlx_parity_cli::Project;
 const MODELS: &[fn(Suite) -> Suite] = &[
     adapters::ports,
     audio::ports,
+    choices::ports,
     flow_match::ports,
     flux::ports,
     flux_text::ports,
@@ -70,8 +72,8 @@ fn main() -> ExitCode {
     match std::env::var("BAD_PORTS_MODE").as_deref() {
         Err(_) => MODELS.iter().fold(suite().fault_bench(), |suite, ports| ports(suite)).main(),
         Ok("misbehaving") => {
-            let suite = mistral::ports(adapters::ports(suite()));
-            twins::twins(picture::ports(misbehaving::ports(suite))).main()
+            let suite = choices::ports(mistral::ports(adapters::ports(suite())));
+            choices::twins(twins::twins(picture::ports(misbehaving::ports(suite)))).main()
         }
         Ok("xtask") => xtask().main(),
         Ok("xtask_with_faults") => {

@@ -8,6 +8,7 @@ mod by_eye;
 mod caches;
 mod causes;
 mod changed_inputs;
+mod choices;
 mod copied_checkout;
 mod debug;
 mod false_greens;

@@ -34,6 +34,13 @@ pub(crate) fn ports(suite: Suite) -> Suite {
         model.generate(&run.input("input_ids")?, steps)?;
         Ok(())
     });
+    let suite = suite.port("qwen3::greedy", |run| {
+        let Params { steps, config } = run.params()?;
+        let mut model = Qwen3::new(&config)?;
+        run.weights()?.load_into(&mut model)?;
+        model.greedy(&run.input("input_ids")?, steps)?;
+        Ok(())
+    });
     suite.port("qwen3::training", |run| {
         let Training { lr, weight_decay, config } = run.params()?;
         let mut model = Qwen3::new(&config)?;

@@ -13,5 +13,6 @@ pub mod quantized;
 pub mod qwen2_moe;
 pub mod qwen3;
 pub mod qwen_image;
+pub mod routing;
 pub mod text;
 pub mod training;

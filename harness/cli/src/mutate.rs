@@ -130,7 +130,8 @@ fn rows(mutations: &MutationResults) -> Vec<MutatedRow<'_>> {
 
 /// Returns the tightest gate that leaves room, if it is at most half of the present one, and its share of that.
 fn tighter(gate: &Gate, worst: &Use) -> Option<(String, f64)> {
-    if worst.used == 0.0 && !worst.rounds && !gate.needs_floor() && !gate.is_exact() {
+    let is_of_bounds = !gate.needs_floor() && !gate.is_of_choices();
+    if worst.used == 0.0 && !worst.rounds && is_of_bounds && !gate.is_exact() {
         return Some(("rtol: 0, atol: 0".to_owned(), 0.0));
     }
     let tight = tightest(gate, worst.used.max(worst.at_floor));

@@ -1,7 +1,7 @@
 //! The tightest gate that leaves room for the measured error.
 
 use mlx_parity_core::compare::Difference;
-use mlx_parity_core::gate::Gate;
+use mlx_parity_core::gate::{Gate, USUAL_NOISE};
 use mlx_parity_core::record::Record;
 
 /// How many times the measured error a tightened gate allows, since other machines round differently.
@@ -22,6 +22,14 @@ pub(crate) fn use_of(record: &Record) -> Option<Use> {
     let (used, gate) = (difference.used?, record.gate.as_ref()?);
     let at_floor = match gate {
         Gate::Noise { k } => 1.0 / k,
+        // An error of `x` in every logit changes the divergence by at most half the square of `x`.
+        Gate::Distribution(limits) => {
+            let error = USUAL_NOISE * record.floor.map_or(0.0, |floor| floor.max);
+            let limits = limits.divergences().into_iter().filter_map(|(_, limit)| limit);
+            0.5 * error * error / limits.fold(f64::INFINITY, f64::min)
+        }
+        // No error of the ids themselves is measured.
+        Gate::Tokens { .. } | Gate::Set { .. } | Gate::Text => return None,
         Gate::Tolerance { rtol, atol, .. } => {
             let epsilon = record.expected.as_ref()?.dtype.epsilon().unwrap_or(0.0);
             let absmax = metrics.expected.as_ref().map_or(0.0, |golden| golden.absmax).max(0.0);

@@ -131,6 +131,13 @@ impl Record {
     }
 }
 
+impl Record {
+    /// Whether the elements are ids, whose distances mean nothing.
+    pub fn is_of_ids(&self) -> bool {
+        self.gate.as_ref().is_some_and(Gate::is_of_ids)
+    }
+}
+
 /// Whether one hit passed, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
@@ -275,9 +282,9 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::compare::{Systematic, SystematicKind};
+    use crate::compare::{Choices, Divergence, OtherChoice, Systematic, SystematicKind};
     use crate::diagnose::{CauseKind, FactKind, Residual};
-    use crate::gate::Rule;
+    use crate::gate::{DistributionLimits, Rule, TopK};
 
     const DOC: &str = include_str!("../../../docs/src/record.md");
 
@@ -338,6 +345,38 @@ mod tests {
         }
     }
 
+    fn choices() -> Choices {
+        let other = OtherChoice {
+            index: vec![1],
+            expected: vec![3],
+            actual: vec![-1],
+            apart: Some(f64::INFINITY),
+            tie: false,
+        };
+        Choices {
+            rows: 4,
+            equal: 3,
+            reordered: 1,
+            ties: 0,
+            decided: 1,
+            near: 0,
+            divergence: Some(Divergence { mean: 1e-6, p99: 2e-6, max: f64::INFINITY }),
+            overlap: Some(0.75),
+            other: vec![other],
+        }
+    }
+
+    #[test]
+    fn choices_come_back_as_they_were() {
+        let mut record = record();
+        record.gate = Some(Gate::Set { ties: Some(8.0) });
+        record.metrics.as_mut().unwrap().choices = Some(choices());
+        let line = serde_json::to_string(&record).unwrap();
+        assert_eq!(serde_json::from_str::<Record>(&line).unwrap(), record);
+        let text = Record { gate: Some(Gate::Text), ..record };
+        assert_eq!(serde_json::from_str::<Record>(&serde_json::to_string(&text).unwrap()).unwrap(), text);
+    }
+
     #[test]
     fn a_line_comes_back_as_it_was() {
         let record = record();
@@ -373,6 +412,13 @@ mod tests {
         paths(&serde_json::to_value(record()).unwrap(), "", &mut found);
         let tolerance = Gate::Tolerance { rtol: 1e-5, atol: 1e-5, policy: Some("fp32".to_owned()) };
         paths(&serde_json::to_value(tolerance).unwrap(), "gate", &mut found);
+        let limits =
+            DistributionLimits { topk: Some(TopK { k: 5, overlap: 0.9 }), ..DistributionLimits::default() };
+        for gate in [Gate::Distribution(limits), Gate::Tokens { ties: 8.0 }, Gate::Set { ties: None }] {
+            paths(&serde_json::to_value(gate).unwrap(), "gate", &mut found);
+        }
+        found.push("metrics.choices".to_owned());
+        paths(&serde_json::to_value(choices()).unwrap(), "metrics.choices", &mut found);
         let sometimes = [
             "not_kept",
             "slots",

@@ -81,7 +81,7 @@ impl PreparedSpec {
     /// Why the run did not finish, in words.
     fn other_run(suite: &Suite, twin: &Spec, id: &str, within: &Path) -> Result<Folder, String> {
         let prepared = Self::in_folder(suite, id, within)?;
-        let keep = twin.checkpoints.iter().map(|checkpoint| checkpoint.name.clone()).collect();
+        let keep = Spec::kept_for(twin).cloned().collect();
         let (job, folder) = (Job { keep, ..prepared.job(suite) }, prepared.folder.clone());
         let message = |error: mlx_parity_core::run_folder::FolderError| error_chain(&error);
         folder.write_json(JOB, &job).map_err(message)?;

@@ -269,10 +269,8 @@ impl Suite {
 /// Returns the checkpoints of `spec` that twins among `specs` are compared with.
 fn kept_for_twins(spec: &Spec, specs: &[Arc<Spec>]) -> Vec<String> {
     let twins = specs.iter().filter(|other| other.twin.as_ref().is_some_and(|twin| twin.of == spec.id));
-    let compared =
-        twins.flat_map(|twin| twin.checkpoints.iter()).filter(|checkpoint| !checkpoint.is_unseen());
-    let names: BTreeSet<&str> = compared.map(|checkpoint| checkpoint.name.as_str()).collect();
-    names.into_iter().map(str::to_owned).collect()
+    let names: BTreeSet<&String> = twins.flat_map(|twin| Spec::kept_for(twin)).collect();
+    names.into_iter().cloned().collect()
 }
 
 fn outcome(case: &Case, name: &str) -> Result<TrialOutcome, Failed> {

@@ -4,7 +4,7 @@ use mlx_rs::Array;
 
 use super::array::ArrayError;
 use super::picture::Picture;
-use mlx_parity_core::compare::{self, Comparison};
+use mlx_parity_core::compare::{self, Beside, Comparison};
 use mlx_parity_core::details::ErrorDetails;
 use mlx_parity_core::diagnose::Diagnosis;
 use mlx_parity_core::gate::{Class, Floor, Rule};
@@ -36,7 +36,17 @@ pub(super) struct Checked {
 impl Checked {
     /// Returns the comparison of a hit with its expected tensor.
     pub(super) fn of(expected: &TensorView<'_>, actual: &Tensor, rule: &Rule) -> Self {
-        let outcome = compare::compare(expected, &actual.view(), rule);
+        Self::beside(expected, actual, rule, &Beside::default())
+    }
+
+    /// Returns the comparison of a hit with its expected tensor, and with what its choices are judged by.
+    pub(super) fn beside(
+        expected: &TensorView<'_>,
+        actual: &Tensor,
+        rule: &Rule,
+        beside: &Beside<'_>,
+    ) -> Self {
+        let outcome = compare::compare_choices(expected, &actual.view(), rule, beside);
         Self { expected: Some(expected.into()), floor: rule.floor, ..outcome.into() }
     }
 

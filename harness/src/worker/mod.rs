@@ -6,6 +6,7 @@ mod array;
 mod by_eye;
 mod cause_search;
 mod checked;
+mod choice_check;
 mod clock;
 mod device;
 mod end_process;

@@ -16,6 +16,7 @@ use super::hits::Hits;
 use super::picture::Picture;
 use super::port::PortResult;
 use super::tap_check::TapCheck;
+use mlx_parity_core::gate::Gate;
 use mlx_parity_core::golden::FixtureSet;
 use mlx_parity_core::mutation::{
     Mutation, MutationEvent, MutationKind, MutationLog, MutationResult, Noticed,
@@ -70,11 +71,11 @@ pub(super) fn mutate(
     for mutation in plan.into_iter().skip(done) {
         log.write(&MutationEvent::Started(mutation.clone())).map_err(chain)?;
         let failed = drive_with(Some(mutation.clone()));
-        let Seen { noticed, used, hits, .. } = seen.take();
+        let Seen { noticed, used, hits, same_set, .. } = seen.take();
         let noticed = noticed
             .or_else(|| failed.map(Noticed::Port))
             .or_else(|| miscounted(spec, job.level, &hits).map(Noticed::Later))
-            .unwrap_or(Noticed::Never);
+            .unwrap_or(if same_set { Noticed::Equivalent } else { Noticed::Never });
         log.write(&MutationEvent::Finished(MutationResult { mutation, noticed, used })).map_err(chain)?;
     }
     Ok(())
@@ -111,6 +112,8 @@ struct Seen {
     used: Option<f64>,
     /// Number of hits per checkpoint.
     hits: Hits,
+    /// Whether the mutation only changed the order inside sets.
+    same_set: bool,
 }
 
 /// The driver of one run.
@@ -178,6 +181,11 @@ impl Driver for Mutator {
         };
         self.by_eye.judge(&mut record);
         let difference = record.metrics.as_ref().and_then(|metrics| metrics.difference.as_ref());
+        // The same ids in another order are the same choice, unless something later depends on their order.
+        let choices = record.metrics.as_ref().and_then(|metrics| metrics.choices.as_ref());
+        let is_set = matches!(checkpoint.gate, Some(Gate::Set { .. }));
+        seen.same_set |=
+            here.is_some() && is_set && choices.is_some_and(|choices| choices.equal == choices.rows);
         if here.is_some() {
             seen.used = difference.and_then(|difference| difference.used).or(seen.used);
         }

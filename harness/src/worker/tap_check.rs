@@ -8,20 +8,21 @@ use mlx_rs::{Device, DeviceType};
 use super::array::{ArrayError, from_host};
 use super::cause_search::{CauseSearch, FailingHit};
 use super::checked::Checked;
+use super::choice_check::{ChoiceCheck, golden_scores};
 use super::named_dims::NamedDims;
 use super::picture::Picture;
 use super::slots::MatchedSlots;
 use super::twin_check::{TwinCheck, TwinHit};
-use mlx_parity_core::compare::{self, Comparison};
+use mlx_parity_core::compare::{self, Comparison, TopRows};
 use mlx_parity_core::details::ErrorDetails;
 use mlx_parity_core::diagnose::Diagnosis;
-use mlx_parity_core::gate::{Class, Phase, Rule};
+use mlx_parity_core::gate::{Class, Gate, Phase, Rule};
 use mlx_parity_core::golden::{FixtureSet, Golden, SlotMatch, as_compared, in_port_layout};
 use mlx_parity_core::record;
 use mlx_parity_core::run_folder::Job;
 use mlx_parity_core::spec::Inject;
 use mlx_parity_core::spec::{Checkpoint, Spec, Stage, hit_name};
-use mlx_parity_core::tensor::{self, Tensor, TensorView};
+use mlx_parity_core::tensor::{self, Dtype, Tensor, TensorView};
 use mlx_parity_core::text::error_chain;
 
 /// Number of failures of one run whose error is kept in detail.
@@ -44,6 +45,7 @@ pub(super) struct TapCheck {
     /// Number of failures whose error was kept in detail.
     detailed: usize,
     causes: CauseSearch,
+    choices: ChoiceCheck,
     /// For a twin, the run that it is compared with.
     twin: Option<TwinCheck>,
     /// Whether a systematic error below the gate fails: on a CPU, where right ports were counted.
@@ -75,6 +77,7 @@ impl TapCheck {
             inject,
             detailed: 0,
             causes,
+            choices: ChoiceCheck::default(),
         }
     }
 
@@ -87,8 +90,10 @@ impl TapCheck {
     /// Returns whether this checkpoint affects the results of later ones: its golden is injected, or a later checkpoint
     /// is compared with it.
     pub(super) fn matters_later(&self, name: &str) -> bool {
-        let counterpart = self.spec.checkpoint(name).and_then(|checkpoint| checkpoint.counterpart.as_ref());
+        let checkpoint = self.spec.checkpoint(name);
+        let counterpart = checkpoint.and_then(|checkpoint| checkpoint.counterpart.as_ref());
         self.compared_with.contains(name)
+            || checkpoint.is_some_and(|checkpoint| checkpoint.weights.is_some())
             || self.inject.takes(&self.spec, name)
             || counterpart.is_some_and(|counterpart| counterpart.along.is_some())
     }
@@ -213,11 +218,14 @@ impl TapCheck {
         let slots = checkpoint.positions.as_ref();
         let matched = slots.map(|slots| SlotMatch::matched_shape(slots.axis, &info.shape, &found.shape));
         let actual = matched.as_ref().map_or(actual, |shape| (found.dtype, &shape[..]));
+        // `info` has the form of the port's tensor, whatever the golden holds.
+        rule.gate = rule.gate.map(Gate::between_runs);
         let outcome = compare::compare_forms((info.dtype, &info.shape), actual, &rule)?;
         Some(self.with_golden(checkpoint, hit, outcome))
     }
 
-    /// Returns the golden of a hit, and its dtype and shape after the spec's `squeeze`, `layout` and `cast`.
+    /// Returns the golden of a hit, and its dtype and shape after the spec's `squeeze`, `layout` and `cast`. A golden of
+    /// the most probable ids has those of the logits that it was made from.
     fn golden(
         &self,
         checkpoint: &Checkpoint,
@@ -229,6 +237,13 @@ impl TapCheck {
         };
         let golden = fixtures.golden(&hit_name(&checkpoint.name, hit));
         let golden = golden.map_err(|error| failed(error.class(), error_chain(&error)))?;
+        if let Some(top) = checkpoint.gate.as_ref().and_then(Gate::top) {
+            let rows =
+                TopRows::new(&golden.tensor.view(), top).map_err(|problem| failed(Class::Spec, problem));
+            let dtype = checkpoint.dtype.unwrap_or(Dtype::Float32);
+            let info = record::TensorInfo { dtype, shape: rows?.whole_shape() };
+            return Ok((golden, info));
+        }
         let view = in_port_layout(golden.tensor.view(), checkpoint);
         let mut info: record::TensorInfo = (&view.map_err(|problem| failed(Class::Spec, problem))?).into();
         info.dtype = checkpoint.cast.unwrap_or(info.dtype);
@@ -310,7 +325,8 @@ impl TapCheck {
             }
             expected = cast.view();
         }
-        if let Some(declared) = checkpoint.dtype.filter(|&declared| declared != expected.dtype()) {
+        let is_top = checkpoint.gate.as_ref().is_some_and(|gate| gate.top().is_some());
+        if let Some(declared) = checkpoint.dtype.filter(|&declared| declared != expected.dtype() && !is_top) {
             let problem = format!("the spec declares {declared}, but the golden is {}", expected.dtype());
             return Checked::failed(Class::Spec, problem);
         }
@@ -322,12 +338,33 @@ impl TapCheck {
         };
         let whole = actual;
         let actual = matched.as_ref().map_or(actual, |matched| &matched.tensor);
-        let mut checked = Checked::of(&expected, actual, &rule);
+        let inject_ids = checkpoint.ids.as_ref().is_some_and(|ids| self.inject.takes(&self.spec, ids));
+        let arranged = match self.choices.arranged((checkpoint, hit), (&expected, actual), inject_ids) {
+            Ok(arranged) => arranged,
+            Err((class, text)) => return self.with_golden(checkpoint, hit, Comparison::failed(class, text)),
+        };
+        let actual = arranged.as_ref().unwrap_or(actual);
+        let of = checkpoint.scores.as_ref().and_then(|name| self.spec.checkpoint(name));
+        let held = of.map(|of| fixtures.golden(&hit_name(&of.name, hit)));
+        let held = match held.transpose() {
+            Ok(held) => held,
+            Err(error) => return Checked::failed(error.class(), error_chain(&error)),
+        };
+        let scores = match held.as_ref().zip(of).map(|(held, of)| golden_scores(held, of)).transpose() {
+            Ok(scores) => scores,
+            Err((class, text)) => return Checked::failed(class, text),
+        };
+        let mut checked = self.choices.compare((checkpoint, hit), (&expected, actual), &rule, scores);
+        if is_top && let Ok((_, info)) = self.golden(checkpoint, hit) {
+            checked.expected = Some(info);
+        }
         if checkpoint.stage == Some(Stage::Gradient) {
             checked.outcome = checked.outcome.of_gradient();
         }
         let diagnosis = match checked.outcome.class {
-            Some(Class::Shape | Class::Finite | Class::Value | Class::Systematic) if checkpoint.gated => {
+            Some(Class::Shape | Class::Finite | Class::Value | Class::Systematic)
+                if checkpoint.gated && is_of_values(checkpoint) =>
+            {
                 let (golden, expected, actual) = (&golden, expected.clone(), actual.view());
                 self.causes.of_failure(&FailingHit { checkpoint, hit, golden, expected, actual, rule: &rule })
             }
@@ -411,12 +448,14 @@ impl TapCheck {
             return Checked::failed(Class::Missing, NO_OTHER_RUN.to_owned());
         };
         let checkpoint = hit.checkpoint;
-        let (mut checked, pair) = match twin.compare(hit, actual, rule) {
+        let (mut checked, pair) = match twin.compare(hit, actual, rule, &mut self.choices) {
             Ok(compared) => compared,
             Err((class, text)) => return Checked::failed(class, text),
         };
         let (expected, part) = (pair.expected.view(), pair.actual.view());
-        if let (Some(Class::Finite | Class::Value), Some(known)) = (checked.outcome.class, twin.around(hit)) {
+        if let (Some(Class::Finite | Class::Value), Some(known), true) =
+            (checked.outcome.class, twin.around(hit), is_of_values(checkpoint))
+        {
             let rule = Rule { floor: checked.floor, ..rule.clone() };
             checked.diagnosis =
                 self.causes.of_twin(checkpoint, hit.hit, (expected.clone(), part.clone()), &rule, &known);
@@ -450,6 +489,9 @@ impl TapCheck {
         if !checkpoint.needs_golden() {
             return Err("the checkpoint has no golden".to_owned());
         }
+        if !is_of_values(checkpoint) {
+            return Err("causes are searched in values, and this checkpoint is judged as choices".to_owned());
+        }
         let fixtures = self.fixtures.as_ref().ok_or("the spec has no fixtures")?;
         let golden =
             fixtures.golden(&hit_name(&checkpoint.name, hit)).map_err(|error| error_chain(&error))?;
@@ -471,11 +513,18 @@ fn error_details(
     expected: &TensorView<'_>,
     actual: &Tensor,
 ) -> Option<ErrorDetails> {
-    if outcome.class.is_none() || !checkpoint.gated || *detailed >= MOST_DETAILED {
+    let is_detailed = checkpoint.gated && is_of_values(checkpoint);
+    if outcome.class.is_none() || !is_detailed || *detailed >= MOST_DETAILED {
         return None;
     }
     *detailed += 1;
     ErrorDetails::of(expected, &actual.view())
+}
+
+/// Returns whether golden and actual are tensors whose elements have distances: no ids, and no golden that has the most
+/// probable ids only.
+fn is_of_values(checkpoint: &Checkpoint) -> bool {
+    checkpoint.gate.as_ref().is_none_or(|gate| !gate.is_of_ids() && gate.top().is_none())
 }
 
 fn reached_too_late(other: &str) -> String {

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::checked::Checked;
+use super::choice_check::ChoiceCheck;
 use super::other_run::{OtherRun, OtherTensors};
-use mlx_parity_core::compare;
+use mlx_parity_core::compare::{self, Scores};
 use mlx_parity_core::gate::{Class, Floor, Gate, Rule};
 use mlx_parity_core::golden::{Correspondence, FixtureSet, RowsError, SlotMatch};
 use mlx_parity_core::record::{Record, TensorInfo};
@@ -93,16 +94,23 @@ impl TwinCheck {
         hit: TwinHit<'_>,
         actual: &Tensor,
         rule: &Rule,
+        choices: &mut ChoiceCheck,
     ) -> Result<(Checked, TwinPair), Problem> {
         let rows = self.rows(hit, actual.shape())?;
         let there = self.run()?.tensor(&hit.checkpoint.name, hit.there())?;
-        let pair = TwinPair {
+        let mut pair = TwinPair {
             expected: rows.expected.take(&there.view()),
             actual: rows.actual.take(&actual.view()),
             rows,
         };
         let rule = Rule { floor: self.floor(hit)?, ..rule.clone() };
-        let mut checked = Checked::of(&pair.expected.view(), &pair.actual, &rule);
+        let at = (hit.checkpoint, hit.hit);
+        let arranged = choices.arranged(at, (&pair.expected.view(), &pair.actual), false)?;
+        pair.actual = arranged.unwrap_or(pair.actual);
+        let held =
+            hit.checkpoint.scores.as_ref().map(|name| self.run()?.tensor(name, hit.there())).transpose()?;
+        let scores = held.as_ref().map(|held| self.scores(hit, held, &pair)).transpose()?;
+        let mut checked = choices.compare(at, (&pair.expected.view(), &pair.actual), &rule, scores);
         if let Some(least) = hit.checkpoint.at_least {
             checked.outcome = checked.outcome.at_least(least);
         }
@@ -164,6 +172,28 @@ impl TwinCheck {
         let fixtures = self.fixtures()?;
         let golden = fixtures.golden(&hit_name(&hit.checkpoint.name, hit.there()));
         golden.map(|golden| golden.floor).map_err(|error| (error.class(), error_chain(&error)))
+    }
+
+    /// Returns the other run's scores in the rows that are compared, with the floor of their golden.
+    fn scores<'t>(&self, hit: TwinHit<'_>, held: &'t Tensor, pair: &TwinPair) -> Result<Scores<'t>, Problem> {
+        let name = hit.checkpoint.scores.as_deref().unwrap_or_default();
+        let golden = self.fixtures()?.golden(&hit_name(name, hit.there()));
+        let golden = golden.map_err(|error| (error.class(), error_chain(&error)))?;
+        let Some(floor) = golden.floor else {
+            let text = format!("ties are multiples of the floor of `{name}`, but its golden has none");
+            return Err((Class::Missing, text));
+        };
+        let scores = Scores::all(&held.view(), floor, held.dtype());
+        if hit.counterpart.is_whole() {
+            return Ok(scores);
+        }
+        let is_set = matches!(hit.checkpoint.gate, Some(Gate::Set { .. }));
+        let width = if is_set {
+            self.record(hit)?.actual.as_ref().and_then(|one| one.shape.last().copied())
+        } else {
+            None
+        };
+        Ok(scores.select(pair.rows.expected.rows(width.unwrap_or(1))))
     }
 
     fn mask(&self, name: &str) -> Result<Tensor, Problem> {

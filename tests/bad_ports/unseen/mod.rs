@@ -5,6 +5,7 @@
 //! before it return: golden inputs, if goldens are injected.
 
 mod audio;
+mod choices;
 mod clip;
 mod flow_match;
 mod flux;
@@ -32,8 +33,9 @@ use mlx_parity::{PortResult, Run, Suite};
 
 /// Registers the variants of every port, and the port of Gemma without a fault.
 pub(crate) fn ports(suite: Suite) -> Suite {
-    let models: [fn(Suite) -> Suite; 17] = [
+    let models: [fn(Suite) -> Suite; 18] = [
         audio::ports,
+        choices::ports,
         clip::ports,
         flow_match::ports,
         flux::ports,

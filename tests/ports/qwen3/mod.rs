@@ -3,6 +3,7 @@
 //! Ported from `transformers.models.qwen3.modeling_qwen3`; parameters have the names of published checkpoints.
 
 mod attention;
+mod greedy;
 mod layer;
 mod rope;
 

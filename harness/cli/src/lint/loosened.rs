@@ -108,6 +108,11 @@ fn checkpoint(old_spec: &Spec, old: &Checkpoint, new_spec: &Spec, new: &Checkpoi
         old.against.is_none() && new.against.is_some() && old.gate.is_some(),
         "it is compared with another tap instead of its golden".to_owned(),
     );
+    check(
+        old.scores.is_some() && new.scores.is_some() && old.scores != new.scores,
+        "its ties are judged by other scores".to_owned(),
+    );
+    check(old.ids.is_none() && new.ids.is_some(), "it is compared by id, not by position".to_owned());
     match (old.at_least, new.at_least) {
         (Some(before), None) => check(true, format!("its `at_least` {before:e} was removed")),
         (Some(before), Some(now)) => {

@@ -4,6 +4,7 @@
 mod approvals;
 mod base;
 mod checks;
+mod choices;
 mod finding;
 mod git;
 mod goldens;
@@ -24,6 +25,7 @@ use thiserror::Error;
 
 use approvals::useless_approvals;
 use checks::{check_fixtures, check_schema, check_specs, undrawable};
+use choices::unforced_tokens;
 use finding::Finding;
 use names::{line_numbers, many_expansions};
 use order::out_of_order;
@@ -188,6 +190,7 @@ fn lint(input: &LintInput) -> (LintReport, String) {
             line_numbers(spec),
             many_expansions(spec),
             unstaged_gradients(spec),
+            unforced_tokens(spec),
             out_of_order(input, spec),
         ]
         .concat();

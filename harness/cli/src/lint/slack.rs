@@ -80,7 +80,8 @@ fn assess(names: &str, gate: &Gate, worst: Use, policies: &Policies) -> Option<(
     if gate.is_usual() {
         return None;
     }
-    if worst.used == 0.0 && !worst.rounds && !gate.needs_floor() {
+    let is_of_values = !gate.is_of_choices();
+    if worst.used == 0.0 && !worst.rounds && !gate.needs_floor() && is_of_values {
         let exact = policies.named.iter().find(|(_, policy)| policy.rtol == 0.0 && policy.atol == 0.0);
         let exact = exact.map_or("rtol: 0, atol: 0".to_owned(), |(name, _)| format!("policy: {name}"));
         let message = format!("{names}: bit-equal to the golden, under {}", gate.text());
@@ -111,7 +112,7 @@ fn assess(names: &str, gate: &Gate, worst: Use, policies: &Policies) -> Option<(
     let tight = tightest(gate, needed);
     let mut help = format!("`{}` would still allow 4x what is needed", tight.yaml());
     let fits = worst.times_floor.is_some_and(|times| times <= USUAL_NOISE);
-    if fits && !gate.needs_floor() {
+    if fits && !gate.needs_floor() && is_of_values {
         help += &format!(", and `noise: {}` would pass", USUAL_NOISE);
     }
     Some((message, help))

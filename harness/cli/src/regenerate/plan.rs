@@ -116,8 +116,7 @@ impl PlannedSet<'_> {
         let mut inputs = Vec::new();
         for spec in &self.specs {
             for (checkpoint, name) in spec.goldens() {
-                let dtype =
-                    checkpoint.dtype.filter(|_| checkpoint.cast.is_none()).map(|dtype| dtype.to_string());
+                let dtype = checkpoint.golden_dtype().map(|dtype| dtype.to_string());
                 goldens
                     .entry(name)
                     .and_modify(|known| {

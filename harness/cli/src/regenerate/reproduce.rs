@@ -98,7 +98,10 @@ fn golden_mismatch(
         (Ok(expected), Ok(actual)) => (expected, actual),
         (Err(error), _) | (_, Err(error)) => return Some(error.to_string()),
     };
-    let gate = set.rule(&entry.name).and_then(|rule| rule.gate).filter(|gate| !gate.needs_floor());
+    let gate = set
+        .rule(&entry.name)
+        .and_then(|rule| rule.gate)
+        .filter(|gate| !gate.needs_floor() && !gate.is_of_choices());
     let exact = Gate::Tolerance { rtol: 0.0, atol: 0.0, policy: None };
     let rule = match other.floor {
         Some(floor) => Rule {

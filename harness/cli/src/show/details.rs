@@ -11,6 +11,7 @@ use super::values::{Answers, HitValues};
 use crate::Project;
 use mlx_parity_core::calculate::{Calculator, Limits, Tensors};
 use mlx_parity_core::compare::{Difference, Stats};
+use mlx_parity_core::gate::Gate;
 use mlx_parity_core::record::{Record, TensorInfo};
 use mlx_parity_core::spec::hit_name;
 use mlx_parity_core::text::printable::clean;
@@ -29,8 +30,19 @@ pub(super) fn as_text(project: &Project, subject: &Subject, hit: &Hit<'_>, value
     }
     let metrics = record.metrics.as_ref();
     side(&mut row, "golden", record.expected.as_ref(), metrics.and_then(|metrics| metrics.expected.as_ref()));
+    if let Some(top) = record.gate.as_ref().and_then(Gate::top) {
+        row(
+            "",
+            &format!("the {top} most probable ids of each row; errors are those of their log-probabilities"),
+        );
+    }
     side(&mut row, "actual", record.actual.as_ref(), metrics.map(|metrics| &metrics.actual));
-    if let Some(difference) = metrics.and_then(|metrics| metrics.difference.as_ref()) {
+    let choices = metrics.and_then(|metrics| metrics.choices.as_ref());
+    choices.iter().flat_map(|choices| &choices.other).for_each(|other| row("row", &other.text()));
+    // The distance between two ids means nothing.
+    if let Some(difference) =
+        metrics.and_then(|metrics| metrics.difference.as_ref()).filter(|_| !record.is_of_ids())
+    {
         differences(&mut row, difference);
     }
     for line in entropy(record, values) {

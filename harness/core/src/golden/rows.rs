@@ -159,6 +159,16 @@ impl SelectedRows {
         &self.shape
     }
 
+    /// Returns the rows of `width` elements, counted in the whole tensor, that the selected elements begin.
+    ///
+    /// Selected parts of rows are those of the last axis; 1 stands for elements that are rows themselves.
+    pub fn rows(&self, width: usize) -> Vec<usize> {
+        let selected = if width == 1 { 1 } else { self.shape.last().copied().unwrap_or(1).max(1) };
+        let count = self.starts.len() * self.length;
+        let position = |at: usize| self.starts[at / self.length] + at % self.length;
+        (0..count).step_by(selected).map(|at| position(at) / width.max(1)).collect()
+    }
+
     /// Returns the selected elements. The tensor must have the shape that the selection was made for.
     pub fn take(&self, tensor: &TensorView<'_>) -> Tensor {
         let size = tensor.dtype().size();
@@ -227,6 +237,17 @@ mod tests {
         assert_eq!(values(&found.expected.take(&counting(&[1, 2, 2]).view())), [0.0, 1.0, 2.0, 3.0]);
         let put = found.actual.put(&actual.view(), &counting(&[1, 2, 2]).view());
         assert_eq!(values(&put), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 0.0, 1.0, 2.0, 3.0]);
+    }
+
+    #[test]
+    fn rows_are_counted_in_the_whole_tensor() {
+        let counterpart = Counterpart { slice: part("[1:2, 1:]"), ..Counterpart::default() };
+        let found = Correspondence::new(&counterpart, &[1, 2, 2], &[2, 3, 2], 0, None).unwrap();
+        assert_eq!((found.actual.rows(2), found.expected.rows(2)), (vec![4, 5], vec![0, 1]));
+        assert_eq!(found.expected.rows(1), [0, 1, 2, 3]);
+        let counterpart = Counterpart { along: Some(1), ..Counterpart::default() };
+        let found = Correspondence::new(&counterpart, &[2, 3], &[2, 1], 2, None).unwrap();
+        assert_eq!(found.expected.rows(1), [2, 5]);
     }
 
     #[test]

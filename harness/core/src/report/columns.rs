@@ -31,6 +31,16 @@ impl Columns {
         let mut text = format!("{:<width$}", clean(name));
         let metrics = record.and_then(|record| record.metrics.as_ref());
         match metrics.and_then(|metrics| metrics.difference.as_ref()) {
+            Some(difference) if record.is_some_and(|record| record.is_of_ids()) => {
+                let used = difference.used.map_or_else(|| "-".to_owned(), percent);
+                // The distance between two ids means nothing.
+                let choices = metrics.and_then(|metrics| metrics.choices.as_ref());
+                let other = choices
+                    .map_or(difference.mismatched.unwrap_or(0), |choices| choices.rows - choices.equal);
+                let what = if choices.is_some() { "rows" } else { "ids" };
+                let off = format!("{other} {what}");
+                let _ = write!(text, " {used:>8} {:>9} {:>7} {off:>9}", "-", "-");
+            }
             Some(difference) => {
                 let used = difference.used.map_or_else(|| "-".to_owned(), percent);
                 let floor = difference.times_floor.as_ref();

@@ -245,8 +245,12 @@ pub(super) fn tensor_rows(record: &Record, class: Class, line: &str, row: &mut i
             && difference.used.is_some_and(|used| used <= 1.0)
     };
     let has_difference = |(_, difference): &(_, &Difference)| {
-        matches!(class, Class::Value | Class::Finite) && !too_near(difference)
+        matches!(class, Class::Value | Class::Finite) && !too_near(difference) && !record.is_of_ids()
     };
+    let choices = record.metrics.as_ref().and_then(|metrics| metrics.choices.as_ref());
+    if let (Some(_), Class::Value) = (choices, class) {
+        row("what", line);
+    }
     match measured.filter(has_difference) {
         Some((metrics, difference)) => {
             if let Some(worst) = difference.worst.first() {
@@ -271,6 +275,9 @@ pub(super) fn tensor_rows(record: &Record, class: Class, line: &str, row: &mut i
                 row("overall", &overall(difference));
             }
         }
+    }
+    for other in choices.iter().flat_map(|choices| &choices.other) {
+        row("row", &other.text());
     }
     if let Some(image) = &record.image {
         row("image", &pixels(image));

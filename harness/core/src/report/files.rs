@@ -9,7 +9,7 @@ use thiserror::Error;
 use super::html::html;
 use super::junit::junit;
 use super::{Detail, environments, failures, run_text, summary_line};
-use crate::compare::TimesFloor;
+use crate::compare::{Choices, TimesFloor};
 use crate::files::atomic::write_atomically;
 use crate::gate::Class;
 use crate::number;
@@ -92,6 +92,8 @@ struct TrialsLine<'a> {
     max_abs: Option<f64>,
     #[serde(serialize_with = "number::option::serialize")]
     range_ratio: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    choices: Option<&'a Choices>,
     location: Option<&'a Location>,
 }
 
@@ -104,8 +106,9 @@ impl<'a> TrialsLine<'a> {
             sequence: Some(record.sequence),
             used: difference.and_then(|difference| difference.used),
             times_floor: difference.and_then(|difference| difference.times_floor.as_ref()),
-            max_abs: difference.map(|difference| difference.max_abs),
-            range_ratio: difference.map(|difference| difference.range_ratio),
+            max_abs: difference.filter(|_| !record.is_of_ids()).map(|difference| difference.max_abs),
+            range_ratio: difference.filter(|_| !record.is_of_ids()).map(|difference| difference.range_ratio),
+            choices: record.metrics.as_ref().and_then(|metrics| metrics.choices.as_ref()),
             location: record.location.as_ref(),
             ..self
         }

@@ -123,6 +123,7 @@ mod table {
         let mut text = format!("used {} of {}", percent(used), gate.text());
         match &row.tightest {
             Some((tight, part)) if used > *part => text += &format!("; `{tight}` would notice it"),
+            _ if gate.is_of_ids() => text += "; every id that it changes is a tie",
             _ if gate.needs_floor() => text += "; this mutation is as small as the reference's rounding",
             _ => text += "; a gate that notices it would leave the port less than 4x headroom",
         }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::localisation::{also_red, between_text, cause_text, closer_text, fact_text, next_of};
 use crate::details::Excerpt;
-use crate::gate::{Class, Phase};
+use crate::gate::{Class, Gate, Phase};
+use crate::record::Record;
 use crate::results::{Account, Culprit, Localisation, TrialOutcome, TrialResult};
 use crate::spec::list::counted;
 use crate::text::program::program;
@@ -56,7 +57,8 @@ pub(super) fn place_rows(account: &Account, culprit: &Culprit, row: &mut impl Fn
 /// Writes what happened, unless the numbers of the ladder show it: another shape, a crash with the end of its output.
 fn what_rows(trial: &TrialResult, row: &mut impl FnMut(&str, &str)) {
     let TrialOutcome::Failed { class, line, more } = &trial.outcome else { return };
-    if matches!(class, Class::Value) && trial.record.is_some() {
+    let has_choices = |record: &Record| record.gate.as_ref().is_some_and(Gate::is_of_choices);
+    if matches!(class, Class::Value) && trial.record.as_ref().is_some_and(|record| !has_choices(record)) {
         return;
     }
     match class {

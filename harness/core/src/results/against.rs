@@ -55,12 +55,13 @@ impl Measured {
         let record = trial.record.as_deref();
         let metrics = record.and_then(|record| record.metrics.as_ref());
         let difference = metrics.and_then(|metrics| metrics.difference.as_ref());
+        let of_values = metrics.filter(|_| record.is_some_and(|record| !record.is_of_ids()));
         Self {
             outcome: trial.outcome.clone(),
             used: difference.and_then(|difference| difference.used),
             floor: difference.and_then(|difference| Some(difference.times_floor.as_ref()?.rms)),
-            mean: metrics.map(|metrics| metrics.actual.mean),
-            std: metrics.map(|metrics| metrics.actual.std),
+            mean: of_values.map(|metrics| metrics.actual.mean),
+            std: of_values.map(|metrics| metrics.actual.std),
             millis: trial.warm_millis.or(record.map(|record| record.millis)),
             peak: record.and_then(|record| Some(record.memory?.peak_bytes)),
         }

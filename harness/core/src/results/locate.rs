@@ -195,7 +195,7 @@ fn growths(free: &Account) -> Vec<Growth> {
 
 /// A stage's name, its relative error, and the error that rounding in its dtype causes.
 fn error(trial: &TrialResult) -> Option<(&str, f64, f64)> {
-    let record = trial.record.as_ref()?;
+    let record = trial.record.as_ref().filter(|record| !record.is_of_ids())?;
     let error = record.metrics.as_ref()?.difference.as_ref()?.relative_l2;
     let least = 0.1 * record.actual.as_ref()?.dtype.epsilon().unwrap_or(0.0);
     error.is_finite().then_some((&trial.name, error, least.max(f64::MIN_POSITIVE)))

@@ -84,7 +84,12 @@ struct StatsLine {
     values: [f64; VALUES.len()],
     /// In the order of [`COUNTS`].
     counts: [u64; COUNTS.len()],
+    /// Whether the elements are ids, which have no statistics: a tie may change any of them.
+    ids: bool,
 }
+
+/// What follows the shape of a tensor of ids.
+const IDS: &str = "ids";
 
 const VALUES: [&str; 5] = ["min", "max", "mean", "std", "absmax"];
 const COUNTS: [&str; 3] = ["nan", "inf", "-inf"];
@@ -93,19 +98,31 @@ impl StatsLine {
     fn of(record: &Record) -> Option<Self> {
         let (actual, stats) = (record.actual.as_ref()?, &record.metrics.as_ref()?.actual);
         let hit = if record.hit == 0 { String::new() } else { format!("@{}", record.hit) };
+        let (name, shape) = (format!("{}{hit}", record.checkpoint), format!("{:?}", actual.shape));
+        if record.is_of_ids() {
+            return Some(Self::of_ids(name, actual.dtype, shape));
+        }
         Some(Self {
-            name: format!("{}{hit}", record.checkpoint),
+            ids: false,
+            name,
             dtype: actual.dtype,
-            shape: format!("{:?}", actual.shape),
+            shape,
             values: [stats.min, stats.max, stats.mean, stats.std, stats.absmax],
             counts: [stats.nan, stats.positive_infinity, stats.negative_infinity],
         })
+    }
+
+    fn of_ids(name: String, dtype: Dtype, shape: String) -> Self {
+        Self { name, dtype, shape, values: [0.0; VALUES.len()], counts: [0; COUNTS.len()], ids: true }
     }
 
     fn parse(line: &str) -> Option<Self> {
         let (name, rest) = line.split_once(": ")?;
         let (dtype, rest) = rest.split_once(' ')?;
         let (shape, rest) = rest.split_at(rest.find(']')? + 1);
+        if rest.trim() == IDS {
+            return Some(Self::of_ids(name.to_owned(), Dtype::from_name(dtype)?, shape.to_owned()));
+        }
         let mut words = rest.split_whitespace();
         let mut next = |label: &str| words.next().filter(|word| *word == label).and_then(|_| words.next());
         let mut values = [0.0; VALUES.len()];
@@ -117,7 +134,7 @@ impl StatsLine {
             *count = next(label)?.parse().ok()?;
         }
         let dtype = Dtype::from_name(dtype)?;
-        Some(Self { name: name.to_owned(), dtype, shape: shape.to_owned(), values, counts })
+        Some(Self { name: name.to_owned(), dtype, shape: shape.to_owned(), values, counts, ids: false })
     }
 
     /// How far the values of this accepted line may move.
@@ -133,6 +150,9 @@ impl StatsLine {
 impl fmt::Display for StatsLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {} {}", self.name, self.dtype, self.shape)?;
+        if self.ids {
+            return write!(f, " {IDS}");
+        }
         for (label, value) in VALUES.iter().zip(self.values) {
             write!(f, " {label} {value:.6e}")?;
         }
@@ -173,9 +193,10 @@ pub fn moved(accepted: &str, new: &str) -> Vec<String> {
 
 fn changes(old: &StatsLine, new: &StatsLine, found: &mut Vec<String>) {
     let name = &old.name;
-    if (old.dtype, &old.shape) != (new.dtype, &new.shape) {
+    if (old.dtype, &old.shape, old.ids) != (new.dtype, &new.shape, new.ids) {
         // The statistics of a different tensor cannot be compared.
-        let tensor = |line: &StatsLine| format!("{} {}", line.dtype, line.shape);
+        let ids = |line: &StatsLine| if line.ids { " ids" } else { "" };
+        let tensor = |line: &StatsLine| format!("{} {}{}", line.dtype, line.shape, ids(line));
         found.push(format!("{name}  tensor: accepted {}, now {}", tensor(old), tensor(new)));
         return;
     }
@@ -246,6 +267,18 @@ mod tests {
     }
 
     #[test]
+    fn ids_have_a_dtype_and_a_shape_only() {
+        let line = "tokens: uint32 [1, 6] ids";
+        assert_eq!(StatsLine::parse(line).unwrap().to_string(), line);
+        assert!(moved(line, line).is_empty());
+        assert_eq!(
+            moved(line, &line.replace("6", "7")),
+            ["tokens  tensor: accepted uint32 [1, 6] ids, now uint32 [1, 7] ids"]
+        );
+        assert_eq!(moved(LINE, "norm: float32 [1, 6] ids").len(), 1, "a gate for ids is a change");
+    }
+
+    #[test]
     fn two_tensors_without_finite_elements_are_equal() {
         let line = "x: float32 [2] min NaN max NaN mean NaN std NaN absmax NaN nan 2 inf 0 -inf 0";
         assert!(moved(line, line).is_empty());
@@ -260,7 +293,12 @@ mod tests {
             shape in prop::collection::vec(0usize..99, 0..4),
         ) {
             let line = StatsLine {
-                name: "blocks.0.out@1".into(), dtype: Dtype::Float16, shape: format!("{shape:?}"), values, counts
+                name: "blocks.0.out@1".into(),
+                dtype: Dtype::Float16,
+                shape: format!("{shape:?}"),
+                values,
+                counts,
+                ids: false,
             };
             let text = line.to_string();
             let read = StatsLine::parse(&text).unwrap();

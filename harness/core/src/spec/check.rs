@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::bounds;
 use super::checkpoint::{Draft, check_checkpoint};
+use super::choice::injected_alone;
 use super::decode::{At, Decode, Maybe, Reader};
 use super::expand::{Expanded, expand};
 use super::file::{QuantizedFile, ReferenceFile, SpecFile, WeightsFile};
@@ -311,8 +312,21 @@ fn inject(list: &Maybe<Vec<At<String>>>, expanded: &Expanded, reader: &mut Reade
                 reader.problem(&at.place, message, "expected one with a value gate and without `against`");
                 break;
             }
+            if !checkpoint.can_inject() {
+                let message =
+                    format!("the golden of {} has the most probable ids only", quoted(&checkpoint.name));
+                reader.problem(
+                    &at.place,
+                    message,
+                    "expected a golden that the port can continue with: remove `top`",
+                );
+                break;
+            }
             injected.push(checkpoint.name.clone());
         }
+    }
+    if expanded.complete {
+        injected_alone(&injected, &expanded.checkpoints, list.place(), reader);
     }
     injected
 }

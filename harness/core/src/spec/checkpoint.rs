@@ -8,6 +8,7 @@ use super::decode::{At, Maybe, Reader};
 use super::expr::Condition;
 use super::file::CheckpointFile;
 use super::gate::{at_least, gate, why};
+use super::keywords::Compare;
 use super::policy::Policies;
 use super::positions_key::{PositionsDraft, positions};
 use super::problem::{Problem, SourceSpan, quoted};
@@ -26,6 +27,10 @@ pub(super) struct Draft {
     pub(super) name: Option<At<NameTemplate>>,
     pub(super) against: Option<At<NameTemplate>>,
     pub(super) positions: Option<PositionsDraft>,
+    /// The checkpoint of the scores that ids are chosen by.
+    pub(super) scores: Option<At<NameTemplate>>,
+    /// The checkpoint of the weights that belong to ids.
+    pub(super) weights: Option<At<NameTemplate>>,
     /// The name as written, with its braces.
     pub(super) written: String,
 }
@@ -46,6 +51,11 @@ pub(super) fn check_checkpoint(
     let readable = !file.r#for.is_broken();
     let mut name = file.name.get().filter(|_| readable).and_then(|at| template(at, &names, reader));
     let against = file.against.get().filter(|_| readable).and_then(|at| template(at, &names, reader));
+    let mut other =
+        |key: &Maybe<String>| key.get().filter(|_| readable).and_then(|at| template(at, &names, reader));
+    let (with, scores) = (other(&file.with), other(&file.scores));
+    let is_tokens = file.compare.value() == Some(&Compare::Tokens);
+    let (scores, weights) = if is_tokens { (with, None) } else { (scores, with) };
     let unused = |name: &At<NameTemplate>| (0..axes.len()).find(|&axis| !name.value.uses(axis));
     if let Some(axis) = name.as_ref().and_then(unused) {
         let axis = &axes[axis].0;
@@ -78,6 +88,9 @@ pub(super) fn check_checkpoint(
             cast: file.cast.value().copied(),
             positions: None,
             against: None,
+            scores: None,
+            weights: None,
+            ids: None,
             at_least,
             counterpart: None,
             gated: file.gate.is_absent(),
@@ -89,6 +102,8 @@ pub(super) fn check_checkpoint(
         name,
         against,
         positions,
+        scores,
+        weights,
         written: file.name.value().cloned().unwrap_or_default(),
     }
 }
@@ -230,5 +245,6 @@ fn transforms(file: &CheckpointFile, has_gate: bool, reader: &mut Reader<'_>) {
 }
 
 fn gate_is_broken(file: &CheckpointFile) -> bool {
-    [&file.rtol, &file.atol, &file.noise].iter().any(|key| !key.is_absent()) || !file.policy.is_absent()
+    let numbers = [&file.rtol, &file.atol, &file.noise].iter().any(|key| !key.is_absent());
+    numbers || !file.policy.is_absent() || !file.compare.is_absent()
 }

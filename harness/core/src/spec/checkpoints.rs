@@ -50,6 +50,15 @@ pub struct Checkpoint {
     pub positions: Option<Positions>,
     /// An earlier checkpoint of the same spec whose actual replaces the golden.
     pub against: Option<String>,
+    /// For ids, the checkpoint whose golden has the scores that they are chosen by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scores: Option<String>,
+    /// For ids, the later checkpoint whose elements belong to them, such as the weights of experts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weights: Option<String>,
+    /// For such weights, the checkpoint of their ids: they are compared by id, not by position.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ids: Option<String>,
     /// The least difference from that checkpoint's actual: `rms(actual - expected) / rms(expected)`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_least: Option<f64>,
@@ -77,6 +86,20 @@ impl Checkpoint {
     /// that tensor in place of its own.
     pub fn has_expected(&self) -> bool {
         self.gate.is_some() && self.against.is_none()
+    }
+
+    /// The dtype that the golden must have in the fixture set; `None` for any.
+    pub fn golden_dtype(&self) -> Option<Dtype> {
+        match (&self.gate, self.cast) {
+            (Some(gate), _) if gate.top().is_some() => Some(Dtype::Float64),
+            (_, Some(_)) => None,
+            (_, None) => self.dtype,
+        }
+    }
+
+    /// Whether the port can continue with the golden: one that has the most probable ids only is no tensor of the port.
+    pub fn can_inject(&self) -> bool {
+        self.has_expected() && self.gate.as_ref().is_none_or(|gate| gate.top().is_none())
     }
 
     /// Whether the tap is inside compiled code, where no tensor can be evaluated.

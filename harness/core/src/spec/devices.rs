@@ -9,6 +9,7 @@ use super::counterpart::Counterpart;
 use super::keywords::Device;
 use super::model::{MAIN, Spec, Twin};
 use super::requirement::Requirement;
+use crate::gate::Gate;
 
 /// Where specs run that name no device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,6 +66,7 @@ fn twin_on(device: Device, spec: &Spec) -> Option<Twin> {
 /// The checkpoint of a run that must agree with the first one, as near as the first one with its golden.
 fn same(checkpoint: &Checkpoint) -> Option<Checkpoint> {
     checkpoint.gate.is_some().then(|| Checkpoint {
+        gate: checkpoint.gate.clone().map(Gate::between_runs),
         at_least: None,
         shape: None,
         range: None,

@@ -6,11 +6,13 @@ use std::ops::Range;
 use super::bounds;
 use super::checkpoint::Draft;
 use super::checkpoints::{Checkpoint, Checkpoints};
-use super::decode::Reader;
+use super::choice;
+use super::decode::{At, Reader};
 use super::positions::Positions;
 use super::positions_key::PositionsDraft;
 use super::problem::{Problem, SourceSpan, quoted};
 use super::rules::name_fault;
+use super::template::NameTemplate;
 use crate::text::suggest::did_you_mean;
 
 /// The trials that every spec has; no checkpoint may have such a name.
@@ -42,7 +44,12 @@ pub(super) fn expand(drafts: Vec<Draft>, reader: &mut Reader<'_>) -> Expanded {
         }
     }
     expander.hits(reader);
-    expander.expanded
+    let Expander { mut expanded, places, .. } = expander;
+    // After a mistake, names may be missing.
+    if expanded.complete {
+        choice::resolve(&mut expanded.checkpoints, &places, reader);
+    }
+    expanded
 }
 
 struct Expander<'d> {
@@ -152,7 +159,9 @@ impl<'d> Expander<'d> {
             Some(positions) => Some(self.positions(draft, positions, &name, values, reader)?),
         };
         self.places.push(&draft.place);
-        let checkpoint = Checkpoint { name, against, positions, ..draft.checkpoint.clone() };
+        let fill = |template: &Option<At<NameTemplate>>| template.as_ref().map(|at| at.value.fill(values));
+        let (scores, weights) = (fill(&draft.scores), fill(&draft.weights));
+        let checkpoint = Checkpoint { name, against, positions, scores, weights, ..draft.checkpoint.clone() };
         self.expanded.checkpoints.push(checkpoint);
         Some(())
     }

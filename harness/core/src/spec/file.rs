@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use super::decode::{At, Decode, Reader, entries, mapping};
-use super::keywords::{Device, NanRule, Stage, TwinGate};
+use super::keywords::{Compare, Device, NanRule, Stage, TwinGate};
 use super::requirement::Requirement;
 use super::values::{Bytes, DimFile, Loop, Params, PartFile, Range, Rename, Timeout};
 use super::yaml::Node;
@@ -216,13 +216,17 @@ mapping! {
         "dependentRequired" = {
             "rtol": ["atol", "dtype"], "atol": ["rtol"], "policy": ["dtype"], "noise": ["dtype"],
             "when": ["for"], "gate": ["why"], "at_least": ["against"],
+            "compare": ["dtype"], "kl": ["compare"], "top1": ["compare"], "topk": ["compare"], "top": ["compare"],
+            "ties": ["compare"], "with": ["compare"], "scores": ["ties"],
         },
         "anyOf" = [
             {"required": ["rtol"]}, {"required": ["policy"]}, {"required": ["noise"]},
-            {"required": ["shape"]}, {"required": ["range"]},
+            {"required": ["compare"]}, {"required": ["shape"]}, {"required": ["range"]},
         ],
         "not" = {"anyOf": [
             {"required": ["rtol", "policy"]}, {"required": ["rtol", "noise"]}, {"required": ["policy", "noise"]},
+            {"required": ["compare", "rtol"]}, {"required": ["compare", "policy"]}, {"required": ["compare", "noise"]},
+            {"required": ["compare", "against"]},
         ]},
     ))]
     struct CheckpointFile ("a checkpoint", required: [name]) {
@@ -258,6 +262,27 @@ mapping! {
         /// Multiples of the reference's own noise floor; past 8, `why` is needed.
         #[schemars(range(min = 0))]
         noise: f64,
+        /// Judges the tensor as choices, in place of a tolerance.
+        compare: Compare,
+        /// With `compare: distribution`: limits on the Kullback-Leibler divergence of the rows, in nats.
+        kl: DivergenceFile,
+        /// With `compare: distribution`: the least share of rows whose most probable id is the golden's.
+        #[schemars(range(min = 0, max = 1))]
+        top1: f64,
+        /// With `compare: distribution`: the least overlap of the most probable ids.
+        topk: TopKFile,
+        /// With `compare: distribution`: how many ids per row the golden has, as `rec.distribution(…, top=…)` made it.
+        #[schemars(range(min = 2, max = 65536))]
+        top: u32,
+        /// With `compare: tokens` or `set`: how many floors two scores of the reference may be apart in a tie; past 8, `why`
+        /// is needed.
+        #[schemars(extend("exclusiveMinimum" = 0))]
+        ties: f64,
+        /// With `compare: tokens`: the checkpoint of the logits. With `compare: set`: the later checkpoint of the weights,
+        /// which are compared by id.
+        with: String,
+        /// With `compare: set`: the checkpoint of the scores that the ids are chosen by.
+        scores: String,
         /// The golden's axes and the port's, by any names: `n c h w -> n h w c`.
         layout: String,
         /// Axes of the golden, each of length 1, that are dropped before `layout`.
@@ -293,6 +318,34 @@ mapping! {
         /// The axis with the slots, after `squeeze` and `layout`.
         #[schemars(range(max = 15))]
         axis: u32,
+    }
+}
+
+mapping! {
+    /// Limits on the Kullback-Leibler divergence from golden to actual, in nats. At least one is required.
+    #[schemars(extend("minProperties" = 1))]
+    struct DivergenceFile ("`kl`", required: []) {
+        /// The largest mean over all rows.
+        #[schemars(range(min = 0))]
+        mean: f64,
+        /// The largest divergence of 99 % of the rows.
+        #[schemars(range(min = 0))]
+        p99: f64,
+        /// The largest divergence of any row.
+        #[schemars(range(min = 0))]
+        max: f64,
+    }
+}
+
+mapping! {
+    /// The most probable ids that golden and actual must have in common.
+    struct TopKFile ("`topk`", required: [k, overlap]) {
+        /// How many ids per row are compared.
+        #[schemars(range(min = 1, max = 1000))]
+        k: u32,
+        /// The least mean share of them in common, e.g. 0.9.
+        #[schemars(range(min = 0, max = 1))]
+        overlap: f64,
     }
 }
 

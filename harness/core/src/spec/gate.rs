@@ -1,6 +1,7 @@
 //! The value gate of a checkpoint: at most one, and a reason where it is loose.
 
 use super::bounds;
+use super::choice;
 use super::decode::Reader;
 use super::file::CheckpointFile;
 use super::policy::{POLICIES, Policies, PoliciesState};
@@ -21,16 +22,18 @@ pub(super) fn gate(
         ("`rtol` and `atol`", file.rtol.place().or(file.atol.place())),
         ("`policy`", file.policy.place()),
         ("`noise`", file.noise.place()),
+        ("`compare`", file.compare.place()),
     ]
     .into_iter()
     .filter_map(|(what, place)| Some((what, place?)))
     .collect();
     if let [first, second, ..] = given[..] {
         let message = format!("{} and {} in one checkpoint", first.0, second.0);
-        let allowed = "expected exactly one of `rtol` with `atol`, `policy`, `noise`";
+        let allowed = "expected exactly one of `rtol` with `atol`, `policy`, `noise`, `compare`";
         reader.problems.push(Problem::new(second.1, message, allowed).related(first.1, first.0));
         return None;
     }
+    choice::misplaced(file, reader);
     if given.is_empty() {
         no_gate(file, place, reader);
         return None;
@@ -39,7 +42,10 @@ pub(super) fn gate(
         let allowed = "expected the dtype that the port must produce, since values are compared";
         reader.problem(place, "key `dtype` is missing in a checkpoint with a value gate", allowed);
     }
-    tolerances(file, reader).or_else(|| named(file, policies, reader)).or_else(|| noise(file, reader))
+    tolerances(file, reader)
+        .or_else(|| named(file, policies, reader))
+        .or_else(|| noise(file, reader))
+        .or_else(|| choice::gate(file, reader))
 }
 
 fn no_gate(file: &CheckpointFile, place: &SourceSpan, reader: &mut Reader<'_>) {
@@ -47,7 +53,8 @@ fn no_gate(file: &CheckpointFile, place: &SourceSpan, reader: &mut Reader<'_>) {
         let allowed = "expected `rtol` with `atol`, or `policy`: how near the two must be";
         reader.problem(against, "`against` without a value gate", allowed);
     } else if file.shape.is_absent() && file.range.is_absent() {
-        let allowed = "expected `rtol` with `atol`, `policy` or `noise`, or at least a `shape` or a `range`";
+        let allowed =
+            "expected `rtol` with `atol`, `policy`, `noise` or `compare`, or at least a `shape` or a `range`";
         reader.problem(place, "the checkpoint checks nothing", allowed);
     }
 }
@@ -206,6 +213,10 @@ fn looseness<'f>(
     match gate {
         Gate::Noise { k } => (*k > bounds::NOISE)
             .then(|| (format!("noise {k} is more than {}", bounds::NOISE), file.noise.place())),
+        Gate::Tokens { ties } | Gate::Set { ties: Some(ties) } => (*ties > bounds::NOISE)
+            .then(|| (format!("ties {ties} is more than {}", bounds::NOISE), file.ties.place())),
+        // No number fits all models, and the others have none.
+        Gate::Distribution(_) | Gate::Set { ties: None } | Gate::Text => None,
         Gate::Tolerance { policy: Some(name), .. } => {
             let policy = policies.named.get(name)?;
             (!policy.dtypes.contains(&dtype))

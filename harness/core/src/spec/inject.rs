@@ -20,6 +20,9 @@ pub enum Inject {
 impl Inject {
     /// Whether the port continues with the golden of this checkpoint.
     pub fn takes(&self, spec: &Spec, checkpoint: &str) -> bool {
+        if spec.checkpoint(checkpoint).is_some_and(|found| !found.can_inject()) {
+            return false;
+        }
         let declared = || spec.inject.iter().any(|name| name == checkpoint);
         match self {
             Self::Declared => declared(),

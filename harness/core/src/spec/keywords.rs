@@ -113,6 +113,20 @@ keyword_enum! {
 }
 
 keyword_enum! {
+    /// The values of `compare`: the tensor is judged as choices.
+    pub(super) Compare ("compare") {
+        /// Logits, as the probabilities that they stand for.
+        Distribution = "distribution",
+        /// Ids, each the one with the highest score.
+        Tokens = "tokens",
+        /// Rows of ids, in any order.
+        Set = "set",
+        /// UTF-8 text as uint8, or ids, all of them equal.
+        Text = "text",
+    }
+}
+
+keyword_enum! {
     /// The values of `gate` in a twin.
     pub(super) TwinGate ("gate") {
         /// The gate that each checkpoint has itself.

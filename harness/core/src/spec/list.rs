@@ -85,12 +85,14 @@ fn line(group: &[Checkpoint]) -> String {
         Some(Gate::Tolerance { rtol, atol, policy: None }) => {
             words.push(format!("rtol {rtol:e} atol {atol:e}"))
         }
-        Some(Gate::Noise { k }) => words.push(format!("noise {k}")),
+        Some(gate) => words.push(gate.text()),
         None => {}
     }
     words.extend(first.range.map(|(low, high)| format!("range [{low}, {high}]")));
     words.extend(first.positions.as_ref().map(|positions| positions.words(&first.name)));
     words.extend(first.against.as_ref().map(|against| format!("against {against}")));
+    words.extend(first.scores.as_ref().map(|scores| format!("scores {scores}")));
+    words.extend(first.weights.as_ref().map(|weights| format!("with {weights}")));
     words.extend(first.at_least.map(|part| format!("at least {} off", percent(part))));
     words.extend((first.level > 0).then(|| format!("level {}", first.level)));
     words.extend((first.hits > 1).then(|| format!("{} hits", first.hits)));

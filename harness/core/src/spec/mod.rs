@@ -11,6 +11,7 @@ pub mod bounds;
 mod check;
 mod checkpoint;
 mod checkpoints;
+mod choice;
 mod counterpart;
 mod decode;
 mod devices;

@@ -271,10 +271,17 @@ impl Spec {
 
     /// Whether a run needs the fixture set, for inputs, weights or goldens.
     pub fn needs_fixtures(&self) -> bool {
-        let needs_floor = |gate: &Option<Gate>| gate.as_ref().is_some_and(Gate::needs_floor);
+        let has_floor = |gate: &Gate| gate.needs_floor() || gate.ties().is_some();
+        let needs_floor = |gate: &Option<Gate>| gate.as_ref().is_some_and(has_floor);
         !self.inputs.is_empty()
             || self.weights.is_some()
             || self.checkpoints.iter().any(|one| one.needs_golden() || needs_floor(&one.gate))
+    }
+
+    /// The checkpoints whose tensors a run must keep for `twin`, which is compared with it: also the scores of choices.
+    pub fn kept_for(twin: &Self) -> impl Iterator<Item = &String> {
+        let compared = twin.checkpoints.iter().filter(|checkpoint| !checkpoint.is_unseen());
+        compared.flat_map(|checkpoint| [Some(&checkpoint.name), checkpoint.scores.as_ref()]).flatten()
     }
 
     /// The inputs that only say which rows of a twin are compared.

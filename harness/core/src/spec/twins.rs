@@ -196,6 +196,7 @@ impl Checker<'_, '_, '_> {
             let allowed = "expected at least one checkpoint that both runs reach and that can be evaluated";
             self.reader.problem(&self.twin.place, "the twin compares nothing", allowed);
         }
+        self.choices(&mut made, all);
         made.into_iter().collect()
     }
 
@@ -216,6 +217,32 @@ impl Checker<'_, '_, '_> {
             let allowed = "compare both in the same way, or neither";
             self.reader.problem(&self.twin.place, message, allowed);
             return;
+        }
+    }
+
+    /// Fits the checkpoints of choices to the twin: the scores are those of the other run, and weights are compared by
+    /// position where their ids are not compared as sets.
+    fn choices(&mut self, made: &mut [Checkpoint], all: &Checkpoints) {
+        let are_sets = |name: &String| {
+            let is_set = |gate: &Gate| matches!(gate, Gate::Set { .. });
+            made.iter().any(|other| other.name == *name && other.gate.as_ref().is_some_and(is_set))
+        };
+        let by_id: Vec<bool> = made.iter().map(|one| one.ids.as_ref().is_some_and(are_sets)).collect();
+        for (checkpoint, by_id) in made.iter_mut().zip(by_id) {
+            checkpoint.ids = checkpoint.ids.take().filter(|_| by_id);
+            let is_of_ids = checkpoint.gate.as_ref().is_some_and(Gate::is_of_ids);
+            checkpoint.scores = checkpoint.scores.take().filter(|_| is_of_ids);
+            checkpoint.weights = checkpoint.weights.take().filter(|_| is_of_ids);
+            if let Some(scores) = checkpoint.scores.as_ref().filter(|scores| all.position(scores).is_none()) {
+                let message = format!(
+                    "the ties of {} need {}, which `{}` does not compare",
+                    quoted(&checkpoint.name),
+                    quoted(scores),
+                    self.of
+                );
+                let allowed = "expected it among the checkpoints of that run, or this one under `except`";
+                self.reader.problem(&self.twin.place, message, allowed);
+            }
         }
     }
 
@@ -297,7 +324,7 @@ impl Checker<'_, '_, '_> {
             self.reader.problem(&same.place, message, "name it in a part with a gate, or under `except`");
             return None;
         };
-        Some((gate, checkpoint.why.clone()))
+        Some((gate.between_runs(), checkpoint.why.clone()))
     }
 
     fn counterpart(&mut self, keys: &Keys<'_>) -> Counterpart {

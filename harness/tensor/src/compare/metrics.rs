@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::choices::Choices;
 use super::element::Element;
 use super::pair_tally::{ElementRule, PairTally, SideTally};
 use super::sum::Moments;
@@ -17,12 +18,15 @@ use crate::tensor::TensorView;
 pub struct Metrics {
     /// Elements of the actual.
     pub elements: u64,
-    /// The golden alone; absent without one.
+    /// The golden alone; absent without one, and for a golden that has the most probable ids only.
     pub expected: Option<Stats>,
     /// The actual alone.
     pub actual: Stats,
     /// The difference between the two; absent without a golden, or when shapes or dtypes differ.
     pub difference: Option<Difference>,
+    /// How far the choices agree; absent unless the gate is for choices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub choices: Option<Choices>,
 }
 
 /// The measurements of one tensor. For complex tensors, min, max, absmax, mean and std are those of the moduli. They are

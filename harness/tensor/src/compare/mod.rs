@@ -6,6 +6,7 @@
 
 mod block_spread;
 mod bound;
+mod choices;
 mod comparison;
 mod element;
 mod fast_extremes;
@@ -30,6 +31,7 @@ mod widen;
 use std::num::NonZeroUsize;
 use std::sync::LazyLock;
 
+pub use choices::{Beside, Choices, Divergence, OtherChoice, Scores, Slots, TopRows};
 pub use comparison::Comparison;
 pub use metrics::{Difference, Metrics, Quantiles, Stats, TimesFloor, Worst};
 pub use systematic::{Systematic, SystematicKind};
@@ -61,6 +63,7 @@ const FIRST: usize = 10;
 ///   `k * eps * |expected|`. `floor.rms > 0.1 * rms(expected)` is untestable. For integers `eps` is 0.
 /// - *systematic*: the error is inside a noise gate, but most of it is a factor or an offset; see [`Systematic::clear`].
 ///   It fails only with `rule.judge_systematic`.
+/// - *untestable*, *choice* and *value*, by choices: see [`compare_choices`].
 /// - *range*: every element of the actual is in `rule.range`, which NaN never is.
 ///
 /// Two checks come before all of these: a noise gate without a floor is *missing*, and a floor that is not a pair of
@@ -71,6 +74,26 @@ pub fn compare(expected: &TensorView, actual: &TensorView, rule: &Rule) -> Compa
     Comparison::of(expected, actual, rule)
 }
 
+/// [`compare`] for gates that judge choices by more than golden and actual.
+///
+/// - [`Gate::Distribution`](crate::gate::Gate::Distribution): *value*, if a limit does not hold. If the gate has `top`, the
+///   golden is read by [`TopRows`], and all ids that it lacks count as one.
+/// - [`Gate::Tokens`](crate::gate::Gate::Tokens) and [`Gate::Set`](crate::gate::Gate::Set): *choice*, if an id differs
+///   where `beside.scores` has no tie. Before that: *missing* without scores, *spec* if the scores do not fit the ids or
+///   the golden's own ids do not have the highest scores, and *untestable* if the scores of most of at least eight rows
+///   are so near that another id would be a tie.
+/// - [`Gate::Text`](crate::gate::Gate::Text): *value*, if any element differs. Two texts may have different lengths.
+///
+/// For any other gate, `beside` is ignored.
+pub fn compare_choices(
+    expected: &TensorView,
+    actual: &TensorView,
+    rule: &Rule,
+    beside: &Beside<'_>,
+) -> Comparison {
+    verdict::compare(all_cores(), expected, actual, rule, beside)
+}
+
 /// [`compare`] on at most this many threads. The result does not depend on their number.
 pub fn compare_on(
     threads: NonZeroUsize,
@@ -78,7 +101,7 @@ pub fn compare_on(
     actual: &TensorView,
     rule: &Rule,
 ) -> Comparison {
-    verdict::compare(threads, expected, actual, rule)
+    verdict::compare(threads, expected, actual, rule, &Beside::default())
 }
 
 /// Returns the verdict of [`compare`] on an actual with a wrong shape or dtype, without measurements and without any

@@ -25,7 +25,10 @@ impl ElementRule {
         let (tolerance, huge) = match rule.gate {
             Some(Gate::Tolerance { rtol, atol, .. }) => (Some(Tolerance::new(rtol, atol)), None),
             Some(Gate::Noise { k }) => (None, Some(k * epsilon)),
-            None => (None, None),
+            // Choices are judged by rows, in `choices`.
+            Some(Gate::Distribution(_) | Gate::Tokens { .. } | Gate::Set { .. } | Gate::Text) | None => {
+                (None, None)
+            }
         };
         Self { tolerance, nan_equal: rule.nan_equal, huge }
     }

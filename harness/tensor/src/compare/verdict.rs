@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use half::{bf16, f16};
 use num_complex::Complex32;
 
+use super::choices::{self, Beside, TopRows};
 use super::comparison::Comparison;
 use super::element::{Bool, Element};
 use super::metrics::{Difference, Metrics, Stats, TimesFloor, over, rms};
@@ -13,7 +14,7 @@ use super::systematic::{SEARCHED, Systematic};
 use super::tier::BlockElement;
 use super::totals::{Totals, count_above, measure, measure_side};
 use super::{HUGE, all_cores};
-use crate::gate::{Class, Floor, Gate, Rule};
+use crate::gate::{Class, DistributionLimits, Floor, Gate, Rule};
 use crate::number::Short;
 use crate::tensor::{Dtype, TensorView};
 use crate::text::program::program;
@@ -43,7 +44,7 @@ macro_rules! with_element {
 impl Comparison {
     /// Compares `actual` with `expected` on all cores; see [`compare`](super::compare) for the rules.
     pub fn of(expected: &TensorView, actual: &TensorView, rule: &Rule) -> Self {
-        compare(all_cores(), expected, actual, rule)
+        compare(all_cores(), expected, actual, rule, &Beside::default())
     }
 }
 
@@ -53,6 +54,12 @@ pub(super) fn compare_forms(
     actual: (Dtype, &[usize]),
     rule: &Rule,
 ) -> Option<Comparison> {
+    // The golden of the most probable ids has a form of its own.
+    let is_top = rule.gate.as_ref().is_some_and(|gate| gate.top().is_some());
+    let other_length = || choices::is_text_of_another_length(rule.gate.as_ref(), expected.1, actual.1);
+    if is_top || expected.0 == actual.0 && other_length() {
+        return None;
+    }
     let found = if expected.1 != actual.1 {
         (Class::Shape, format!("expected shape {:?}, actual {:?}", expected.1, actual.1))
     } else if expected.0 != actual.0 {
@@ -69,7 +76,13 @@ pub(super) fn compare(
     expected: &TensorView,
     actual: &TensorView,
     rule: &Rule,
+    beside: &Beside<'_>,
 ) -> Comparison {
+    if let Some(Gate::Distribution(limits)) = &rule.gate
+        && let Some(top) = limits.top
+    {
+        return compare_top(threads, expected, actual, rule, (limits, top));
+    }
     let forms = compare_forms((expected.dtype(), expected.shape()), (actual.dtype(), actual.shape()), rule);
     let floor_fault = floor_fault(rule);
     if let Some(outcome) = forms {
@@ -83,14 +96,79 @@ pub(super) fn compare(
             expected: Some(expected_stats),
             actual: actual_stats,
             difference: None,
+            choices: None,
         };
         return Comparison { metrics: Some(metrics), ..outcome };
     }
-    let mut outcome = with_element!(expected.dtype(), values(threads, expected, actual, rule));
+    if expected.shape() != actual.shape() {
+        return other_length(threads, expected, actual);
+    }
+    let mut outcome = with_element!(expected.dtype(), values(threads, expected, actual, rule, beside));
     if let Some((class, detail)) = floor_fault {
         outcome = Comparison { class: Some(class), detail, ..outcome };
     }
     outcome
+}
+
+/// Compares logits with a golden of the most probable ids. Elements are the log-probabilities of these ids.
+fn compare_top(
+    threads: NonZeroUsize,
+    expected: &TensorView,
+    actual: &TensorView,
+    rule: &Rule,
+    (limits, top): (&DistributionLimits, u32),
+) -> Comparison {
+    let rows = match TopRows::new(expected, top) {
+        Ok(rows) => rows,
+        Err(problem) => return Comparison::failed(Class::Spec, problem),
+    };
+    let whole = rows.whole_shape();
+    if whole != actual.shape() {
+        let detail = format!("expected shape {whole:?}, actual {:?}", actual.shape());
+        return Comparison::failed(Class::Shape, detail);
+    }
+    let (own_stats, own) = with_element!(actual.dtype(), stats(threads, actual));
+    let Some((golden, same_ids)) = rows.beside(actual) else {
+        return Comparison::failed(Class::Spec, "the golden's rows do not fit its shape");
+    };
+    // Half of the golden's numbers are ids, which have no error.
+    let floor = rule.floor.map(|floor| Floor { rms: floor.rms * std::f64::consts::SQRT_2, ..floor });
+    let bare = Rule { floor, nan_equal: rule.nan_equal, ..Rule::default() };
+    let nothing = Beside::default();
+    let mut outcome = values::<f64>(threads, &golden.view(), &same_ids.view(), &bare, &nothing);
+    let found = choices::find_top(threads, &rows, actual, limits);
+    let fault = found.fault.or_else(|| range_fault(rule, &own).map(|detail| (Class::Range, detail)));
+    if outcome.class.is_none() {
+        let (class, detail) = fault.map_or((None, found.agreement), |(class, detail)| (Some(class), detail));
+        (outcome.class, outcome.detail) = (class, detail);
+    }
+    if let Some(metrics) = &mut outcome.metrics {
+        metrics.elements = actual.len() as u64;
+        metrics.actual = own_stats;
+        // Log-probabilities beside logits would look like an error.
+        metrics.expected = None;
+        metrics.choices = found.choices;
+        if let Some(difference) = &mut metrics.difference {
+            difference.used = found.used;
+        }
+    }
+    outcome
+}
+
+/// Compares two texts of different lengths.
+fn other_length(threads: NonZeroUsize, expected: &TensorView, actual: &TensorView) -> Comparison {
+    let (expected_stats, _) = with_element!(expected.dtype(), stats(threads, expected));
+    let (actual_stats, _) = with_element!(actual.dtype(), stats(threads, actual));
+    let found = choices::find(threads, expected, actual, &Gate::Text, &Beside::default());
+    let fault = found.and_then(|found| found.fault);
+    let metrics = Metrics {
+        elements: actual.len() as u64,
+        expected: Some(expected_stats),
+        actual: actual_stats,
+        difference: None,
+        choices: None,
+    };
+    Comparison::measured(fault, String::new, metrics)
 }
 
 pub(super) fn examine(threads: NonZeroUsize, actual: &TensorView, rule: &Rule) -> Comparison {
@@ -98,7 +176,13 @@ pub(super) fn examine(threads: NonZeroUsize, actual: &TensorView, rule: &Rule) -
     let fault = unwanted_fault(rule, &side)
         .map(|detail| (Class::Finite, detail))
         .or_else(|| range_fault(rule, &side).map(|detail| (Class::Range, detail)));
-    let metrics = Metrics { elements: actual.len() as u64, expected: None, actual: stats, difference: None };
+    let metrics = Metrics {
+        elements: actual.len() as u64,
+        expected: None,
+        actual: stats,
+        difference: None,
+        choices: None,
+    };
     Comparison::measured(fault, || "measured, no golden to compare with".to_owned(), metrics)
 }
 
@@ -112,6 +196,7 @@ fn values<T: BlockElement>(
     expected: &TensorView,
     actual: &TensorView,
     rule: &Rule,
+    beside: &Beside<'_>,
 ) -> Comparison {
     let epsilon = expected.dtype().epsilon().unwrap_or(0.0);
     let judge = ElementRule::new(rule, epsilon);
@@ -144,22 +229,32 @@ fn values<T: BlockElement>(
                 }
             }
         }
-        None => {}
+        Some(Gate::Distribution(_) | Gate::Tokens { .. } | Gate::Set { .. } | Gate::Text) | None => {}
+    }
+    let find = |gate| choices::find(threads, expected, actual, gate, beside);
+    let found = rule.gate.as_ref().and_then(find).unwrap_or_default();
+    if found.used.is_some() {
+        (difference.used, difference.mismatched) = (found.used, found.mismatched);
     }
     let fraction = |mismatched: u64| over(mismatched as f64, expected.len() as f64);
     difference.mismatched_fraction = difference.mismatched.map(fraction);
 
     let fault = finite_fault(&difference)
         .or_else(|| value_fault(rule, &totals, &difference, noise))
+        .or(found.fault)
         .or_else(|| systematic_fault(rule, &difference))
         .or_else(|| range_fault(rule, &tally.actual).map(|detail| (Class::Range, detail)));
-    let words = agreement(rule, &difference);
+    let words = match found.agreement.is_empty() {
+        true => agreement(rule, &difference),
+        false => found.agreement,
+    };
     let [expected_side, actual_side] = totals.ordered.sides();
     let metrics = Metrics {
         elements: actual.len() as u64,
         expected: Some(Stats::new::<T>(expected, &expected_side, &tally.expected)),
         actual: Stats::new::<T>(actual, &actual_side, &tally.actual),
         difference: Some(difference),
+        choices: found.choices,
     };
     Comparison::measured(fault, || words, metrics)
 }

@@ -38,6 +38,8 @@ pub enum Class {
     Untestable,
     /// Values are outside the gate.
     Value,
+    /// The port chooses other ids than the reference, where the reference's choice is no tie.
+    Choice,
     /// Values are inside the gate, but their error is a factor or an offset, which rounding does not give.
     Systematic,
     /// No gradient reaches a parameter that has one in the reference.
@@ -93,6 +95,7 @@ impl Class {
             Self::Finite => "NaN or infinity differs",
             Self::Untestable => "the floor is too high to test this",
             Self::Value => "value differs",
+            Self::Choice => "choice differs",
             Self::Systematic => "a systematic error below the gate",
             Self::Gradient => "no gradient reaches this parameter",
             Self::Range => "out of range",
@@ -121,6 +124,7 @@ impl Class {
             Self::Finite => "finite",
             Self::Untestable => "untestable",
             Self::Value => "value",
+            Self::Choice => "choice",
             Self::Systematic => "systematic",
             Self::Gradient => "gradient",
             Self::Range => "range",
@@ -143,6 +147,7 @@ impl Class {
             | Self::Finite
             | Self::Untestable
             | Self::Value
+            | Self::Choice
             | Self::Systematic
             | Self::Gradient => Phase::Values,
             Self::Range => Phase::Range,
@@ -176,8 +181,9 @@ mod tests {
         check(Phase::Run, &[Class::Crash, Class::Unreached, Class::Hits]);
         check(Phase::Form, &[Class::Shape, Class::Dtype]);
         check(Phase::Values, &[Class::Positions]);
-        let values = [Class::Finite, Class::Untestable, Class::Value, Class::Systematic, Class::Gradient];
+        let values = [Class::Finite, Class::Untestable, Class::Value, Class::Choice, Class::Systematic];
         check(Phase::Values, &values);
+        check(Phase::Values, &[Class::Gradient]);
         check(Phase::Range, &[Class::Range]);
         let audits =
             [Class::Unused, Class::Random, Class::Weights, Class::Adapters, Class::Stats, Class::Memory];

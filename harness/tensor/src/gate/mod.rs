@@ -6,4 +6,4 @@ mod rule;
 
 pub use class::{Class, Phase};
 pub use kinds::USUAL_NOISE;
-pub use rule::{Floor, Gate, Rule};
+pub use rule::{DistributionLimits, Floor, Gate, Rule, TopK};

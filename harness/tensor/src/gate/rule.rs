@@ -27,6 +27,55 @@ pub enum Gate {
         #[serde(with = "number")]
         k: f64,
     },
+    /// Each row of the last axis holds logits, and the probabilities that they stand for are compared.
+    Distribution(DistributionLimits),
+    /// Integer ids, each the choice with the highest score. An id may differ from the golden only in a *tie*: both scores
+    /// of the reference are within `ties` units, see [`Scores::unit`](crate::compare::Scores::unit).
+    Tokens {
+        /// How many units two tied scores may be apart.
+        #[serde(with = "number")]
+        ties: f64,
+    },
+    /// Each row of the last axis is a set of integer ids, in any order. The exchanged ids of a row must be tied as in
+    /// [`Gate::Tokens`].
+    Set {
+        /// How many units tied scores may be apart; without it, no id may differ.
+        #[serde(with = "number::option")]
+        ties: Option<f64>,
+    },
+    /// Integer ids, or UTF-8 text as uint8: every element must be equal.
+    Text,
+}
+
+/// What the probabilities of a port may differ by. At least one limit is given.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct DistributionLimits {
+    /// The largest mean over all rows of the Kullback-Leibler divergence from golden to actual, in nats.
+    #[serde(with = "number::option")]
+    pub kl_mean: Option<f64>,
+    /// The largest divergence of 99 % of the rows.
+    #[serde(with = "number::option")]
+    pub kl_p99: Option<f64>,
+    /// The largest divergence of any row.
+    #[serde(with = "number::option")]
+    pub kl_max: Option<f64>,
+    /// The smallest share of rows whose most probable id is the golden's.
+    #[serde(with = "number::option")]
+    pub top1: Option<f64>,
+    /// The smallest mean overlap of the most probable ids.
+    pub topk: Option<TopK>,
+    /// How many ids the golden has per row; `None` when the golden is the logits of all ids.
+    pub top: Option<u32>,
+}
+
+/// The required overlap of the `k` most probable ids.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct TopK {
+    /// How many ids per row are compared.
+    pub k: u32,
+    /// The smallest mean share of them that golden and actual have in common.
+    #[serde(with = "number")]
+    pub overlap: f64,
 }
 
 /// How far the reference is from a float64 run of the same computation, over finite elements below 1e30.

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::data_address;
-use crate::compare::{Difference, Stats, Worst};
+use crate::compare::{Choices, Difference, Metrics, Stats, Worst};
 use crate::details::Details;
 use crate::diagnose::{Cause, Fact};
 use crate::number::{Short, percent};
@@ -128,6 +128,7 @@ pub(super) fn detail<'a>(
     let (kept, problem) = kept(account, record, on_golden, budget);
     let metrics = record.and_then(|record| record.metrics.as_ref());
     let difference = metrics.and_then(|metrics| metrics.difference.as_ref());
+    let is_of_ids = record.is_some_and(Record::is_of_ids);
     Some(Box::new(RowDetail {
         headline,
         more,
@@ -145,8 +146,11 @@ pub(super) fn detail<'a>(
         rerun: rerun(account, trial, target),
         actual_file: trial.actual.as_ref().map(|path| path.display().to_string()),
         sides: metrics.map(|metrics| sides(metrics.expected.as_ref(), &metrics.actual)).unwrap_or_default(),
-        numbers: difference.map(numbers).unwrap_or_default(),
-        worst: difference.map(|difference| difference.worst.iter().map(worst).collect()).unwrap_or_default(),
+        numbers: metrics.map(|metrics| numbers(metrics, is_of_ids)).unwrap_or_default(),
+        worst: difference
+            .filter(|_| !is_of_ids)
+            .map(|difference| difference.worst.iter().map(worst).collect())
+            .unwrap_or_default(),
         pictures: record.and_then(|record| pictures(account, record, budget)),
         by_eye: match &trial.outcome {
             TrialOutcome::Approved(by_eye) => Some(approved_words(by_eye)),
@@ -244,7 +248,32 @@ fn sides(expected: Option<&Stats>, actual: &Stats) -> Vec<(&'static str, String,
     found
 }
 
-fn numbers(difference: &Difference) -> Vec<(&'static str, String)> {
+fn numbers(metrics: &Metrics, is_of_ids: bool) -> Vec<(&'static str, String)> {
+    let mut rows = metrics.choices.as_ref().map(of_choices).unwrap_or_default();
+    rows.extend(metrics.difference.as_ref().filter(|_| !is_of_ids).map(of_values).unwrap_or_default());
+    rows
+}
+
+fn of_choices(choices: &Choices) -> Vec<(&'static str, String)> {
+    let mut rows = vec![
+        ("rows", choices.rows.to_string()),
+        ("equal choices", choices.equal.to_string()),
+        ("ties", choices.ties.to_string()),
+        ("decided differences", choices.decided.to_string()),
+    ];
+    if let Some(divergence) = &choices.divergence {
+        let short = |x: f64| Short(x).to_string();
+        rows.extend([
+            ("KL mean", short(divergence.mean)),
+            ("KL p99", short(divergence.p99)),
+            ("KL max", short(divergence.max)),
+        ]);
+    }
+    rows.extend(choices.overlap.map(|overlap| ("top-k overlap", percent(overlap))));
+    rows
+}
+
+fn of_values(difference: &Difference) -> Vec<(&'static str, String)> {
     let short = |x: f64| Short(x).to_string();
     let mut rows = Vec::new();
     if let Some(used) = difference.used {

@@ -220,18 +220,19 @@ pub(super) fn spec_data<'a>(
             let local = local.and_then(|local| local.trial(&trial.name)?.record.as_deref());
             let (own, on_golden) = (difference(record), difference(local));
             let tensor = record.and_then(|record| record.actual.as_ref());
+            let is_of_ids = record.is_some_and(Record::is_of_ids);
             let before = before.get(&(spec.id.clone(), trial.name.clone()));
             Row {
                 class,
                 level: checkpoint.map(|checkpoint| checkpoint.level.into()),
                 stage: checkpoint.and_then(|checkpoint| checkpoint.stage).map(|stage| stage.name()),
                 numbers: Numbers {
-                    relative: own.map(|own| own.relative_l2),
-                    off: own.map(|own| own.max_abs),
+                    relative: own.filter(|_| !is_of_ids).map(|own| own.relative_l2),
+                    off: own.filter(|_| !is_of_ids).map(|own| own.max_abs),
                     ..Numbers::from(&Measured::of(trial))
                 },
                 local_used: on_golden.and_then(|own| own.used),
-                local_relative: on_golden.map(|own| own.relative_l2),
+                local_relative: on_golden.filter(|_| !is_of_ids).map(|own| own.relative_l2),
                 tensor: tensor.map(|tensor| texts.add(format!("{} {:?}", tensor.dtype, tensor.shape))),
                 gate: record.and_then(|record| record.gate.as_ref()).map(|gate| texts.add(gate.text())),
                 tap: record

@@ -1,6 +1,7 @@
 //! For every class of mismatch, a tensor that is wrong in this way gets exactly this class.
 
 mod allclose;
+mod choices;
 mod naive;
 mod overflow;
 mod systematic;

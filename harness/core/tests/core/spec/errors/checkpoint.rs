@@ -10,7 +10,8 @@ fn keys_of_a_checkpoint() {
         "- {name: x, shape: [], ranges: 1}",
         &["5:24: unknown key `ranges` in a checkpoint, did you \
         mean `range`? expected one of `name`, `for`, `when`, `hits`, `level`, `stage`, `dtype`, `shape`, `rtol`, \
-        `atol`, `policy`, `noise`, `layout`, `squeeze`, `cast`, `positions`, `range`, `nan`, `against`, `at_least`, `gate`, `why`"],
+        `atol`, `policy`, `noise`, `compare`, `kl`, `top1`, `topk`, `top`, `ties`, `with`, `scores`, `layout`, `squeeze`, \
+        `cast`, `positions`, `range`, `nan`, `against`, `at_least`, `gate`, `why`"],
     );
     check_checkpoints("- {name: x, shape: [], hits: 0}", &["5:30: found hits 0: expected 1 to 1000000"]);
     check_checkpoints(

@@ -7,7 +7,7 @@ fn value_gates() {
     check_checkpoints(
         "- {name: x, dtype: float32}",
         &["5:3: the checkpoint checks nothing: expected `rtol` with \
-        `atol`, `policy` or `noise`, or at least a `shape` or a `range`"],
+        `atol`, `policy`, `noise` or `compare`, or at least a `shape` or a `range`"],
     );
     check_checkpoints(
         "- {name: x, dtype: float32, rtol: 0}",
@@ -22,13 +22,13 @@ fn value_gates() {
     check_checkpoints(
         "- {name: x, dtype: float32, rtol: 0, atol: 0, noise: 8}",
         &["5:54: `rtol` and `atol` and \
-        `noise` in one checkpoint: expected exactly one of `rtol` with `atol`, `policy`, `noise` (5:35: `rtol` and \
-        `atol`)"],
+        `noise` in one checkpoint: expected exactly one of `rtol` with `atol`, `policy`, `noise`, `compare` (5:35: `rtol` \
+        and `atol`)"],
     );
     check_checkpoints(
         "- {name: x, dtype: float32, policy: fp32, noise: 8}",
         &["5:50: `policy` and `noise` in one \
-        checkpoint: expected exactly one of `rtol` with `atol`, `policy`, `noise` (5:37: `policy`)"],
+        checkpoint: expected exactly one of `rtol` with `atol`, `policy`, `noise`, `compare` (5:37: `policy`)"],
     );
     check_checkpoints(
         "- {name: x, noise: 8}",

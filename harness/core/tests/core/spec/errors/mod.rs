@@ -1,6 +1,7 @@
 //! For every rule of the grammar: a spec that breaks it, and exactly the words that are printed.
 
 mod checkpoint;
+mod choice;
 mod gate;
 mod positions;
 mod twin;
