@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::checked::Checked;
-use mlx_parity_core::compare::{Beside, Divergence, Scores, Slots, TopRows};
+use mlx_parity_core::compare::{Beside, Divergence, IdPlaces, Scores, TopRows};
 use mlx_parity_core::gate::{Class, Gate, Rule};
 use mlx_parity_core::golden::{Golden, in_port_layout};
 use mlx_parity_core::spec::{Checkpoint, hit_name};
@@ -16,7 +16,7 @@ type Problem = (Class, String);
 #[derive(Default)]
 pub(super) struct ChoiceCheck {
     /// For hits of ids that weights belong to: the places with the same id.
-    slots: HashMap<String, Slots>,
+    places: HashMap<String, IdPlaces>,
     /// The divergence of compared logits, by hit.
     divergences: HashMap<String, Divergence>,
 }
@@ -42,7 +42,7 @@ impl ChoiceCheck {
             self.divergences.insert(name(), divergence);
         }
         if checkpoint.weights.is_some() && expected.shape() == actual.shape() {
-            self.slots.insert(name(), Slots::of(expected, &actual.view()));
+            self.places.insert(name(), IdPlaces::of(expected, &actual.view()));
         }
         checked
     }
@@ -60,13 +60,13 @@ impl ChoiceCheck {
         is_injected: bool,
     ) -> Result<Option<Tensor>, Problem> {
         let Some(ids) = &checkpoint.ids else { return Ok(None) };
-        let Some(slots) = self.slots.get(&*hit_name(ids, hit)) else {
+        let Some(places) = self.places.get(&*hit_name(ids, hit)) else {
             let text = format!(
                 "its elements belong to `{ids}`, which the port had not reached, or not in its right shape"
             );
             return Err((Class::Unreached, text));
         };
-        match slots.arrange(&actual.view(), is_injected.then_some(expected)) {
+        match places.arrange(&actual.view(), is_injected.then_some(expected)) {
             Some(arranged) => Ok(Some(arranged)),
             None => {
                 let text = format!("it has {} elements, but `{ids}` has another number of ids", actual.len());

@@ -31,7 +31,7 @@ mod widen;
 use std::num::NonZeroUsize;
 use std::sync::LazyLock;
 
-pub use choices::{Beside, Choices, Divergence, OtherChoice, Scores, Slots, TopRows};
+pub use choices::{Beside, Choices, Divergence, IdPlaces, OtherChoice, Scores, TopRows};
 pub use comparison::Comparison;
 pub use metrics::{Difference, Metrics, Quantiles, Stats, TimesFloor, Worst};
 pub use systematic::{Systematic, SystematicKind};

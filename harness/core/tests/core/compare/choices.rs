@@ -1,7 +1,7 @@
 //! Choices: probabilities, tokens, sets and text.
 
 use mlx_parity_core::compare::{
-    Beside, Comparison, Divergence, Scores, Slots, TopRows, compare, compare_choices,
+    Beside, Comparison, Divergence, IdPlaces, Scores, TopRows, compare, compare_choices,
 };
 use mlx_parity_core::gate::{Class, DistributionLimits, Floor, Gate, Rule, TopK};
 use mlx_parity_core::tensor::{Dtype, Tensor};
@@ -281,7 +281,7 @@ fn values(tensor: &Tensor) -> Vec<f32> {
 #[test]
 fn weights_follow_their_ids() {
     let slots =
-        Slots::of(&ids(&[3, 2], &[0, 4, 2, 4, 4, 3]).view(), &ids(&[3, 2], &[4, 0, 2, 1, 4, 3]).view());
+        IdPlaces::of(&ids(&[3, 2], &[0, 4, 2, 4, 4, 3]).view(), &ids(&[3, 2], &[4, 0, 2, 1, 4, 3]).view());
     let weights = floats(&[3, 2], &[0.4, 0.6, 0.7, 0.3, 0.8, 0.2]);
     let arranged = slots.arrange(&weights.view(), None).unwrap();
     assert_eq!(values(&arranged), [0.6, 0.4, 0.7, 0.3, 0.8, 0.2]);
@@ -292,7 +292,7 @@ fn weights_follow_their_ids() {
     let as_it_is = slots.arrange(&weights.view(), Some(&golden.view())).unwrap();
     assert_eq!(values(&as_it_is), values(&weights));
     // Ids twice, or none that match, still give each place once.
-    let slots = Slots::of(&ids(&[1, 3], &[5, 5, 6]).view(), &ids(&[1, 3], &[6, 7, 5]).view());
+    let slots = IdPlaces::of(&ids(&[1, 3], &[5, 5, 6]).view(), &ids(&[1, 3], &[6, 7, 5]).view());
     let arranged = slots.arrange(&floats(&[1, 3], &[1., 2., 3.]).view(), None).unwrap();
     assert_eq!(values(&arranged), [3., 2., 1.]);
 }

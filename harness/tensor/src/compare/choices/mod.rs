@@ -4,18 +4,18 @@
 //! mistake, and any other difference of ids is one, however small the distance between the ids is.
 
 mod distribution;
+mod id_places;
 mod ids;
 mod readable;
 mod scores;
-mod slots;
 
 use std::num::NonZeroUsize;
 
 use serde::{Deserialize, Serialize};
 
 pub use distribution::TopRows;
+pub use id_places::IdPlaces;
 pub use scores::Scores;
-pub use slots::Slots;
 
 use crate::gate::{Class, Gate};
 use crate::number::{self, Short};

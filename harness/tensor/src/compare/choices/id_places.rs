@@ -7,13 +7,13 @@ use crate::tensor::{Tensor, TensorView};
 ///
 /// Where a row has other ids than the golden, the places that are left correspond in their order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Slots {
+pub struct IdPlaces {
     /// Ids per row.
     width: usize,
     places: Vec<usize>,
 }
 
-impl Slots {
+impl IdPlaces {
     /// The places of two tensors of ids with the same shape.
     pub fn of(expected: &TensorView<'_>, actual: &TensorView<'_>) -> Self {
         let width = expected.shape().last().copied().unwrap_or(1).max(1);
