@@ -88,7 +88,7 @@ fn look_first(account: &Account) -> Option<String> {
     // A port that ends early has not come to some of its weights.
     let ends_early = matches!(account.localisation(), Some(Localisation::Culprit(culprit))
         if culprit.class == Class::Unreached && culprit.before.is_none());
-    let is_wrong = |audit: &Audit| !audit.is_clean() && !(ends_early && audit.is_incomplete());
+    let is_wrong = |audit: &Audit| !(audit.is_clean() || ends_early && audit.is_incomplete());
     let audited = account.data.audit().is_some_and(is_wrong) && failed(WEIGHTS);
     let adapted = account.data.adapter_audit().is_some_and(is_wrong) && failed(ADAPTERS);
     let drew = account.data.drew() && failed(FIXTURE);
