@@ -18,8 +18,8 @@ from .values import Value
 def listing(recorder: Recorder, params: Mapping[str, Any]) -> dict[str, Any]:
     """Returns everything that one run recorded, as JSON: params, points, goldens in call order, inputs and weights.
 
-    `finding` is the kind of a finding of the lint that the script does not accept. `why` is its text. `unmatched` has the names
-    that the script hooks and that recorded nothing.
+    `finding` is the kind of a finding of the lint that the script does not accept. `why` is its text. `unmatched` has
+    the names that the script hooks and that recorded nothing.
     """
     goldens = {name: golden.value for name, golden in recorder.goldens.items()}
     inputs = {name: pin.value for name, pin in recorder.pins.inputs.items()}
