@@ -31,11 +31,11 @@ use mlx_parity_core::text::printable::clean_lines;
     cargo xtask report run.zip --html         a zipped run folder, from any machine, as a page\n  \
     cargo xtask report --against main         what changed since the newest run at `main`\n  \
     cargo xtask report --keep before-bump     pins the run, so that no newer one removes it\n  \
-    cargo xtask report --merge parts/*        the parts of a suite that several machines ran, as one run\n\n\
+    cargo xtask report --merge parts/*        one run of the parts that several machines ran\n\n\
     For a debug session, the command prints the trace; --html and --pack work as for a run.\n\
     For a run, it writes report.html, report.txt, junit.xml and trials.jsonl into the run folder.\n\
-    It never changes a zip file. --merge makes a new run, which is red if a trial was judged by no part or\n\
-    by two, or if the parts do not belong together; the report names each reason.\n\
+    It never changes a zip file. --merge makes a new run. It is red if a trial was judged by no\n\
+    part or by two, or if the parts do not belong together; the report names each reason.\n\
     Exits with 1 when the run is red, incomplete, still running or a debug session, and with 0 otherwise.")]
 pub(crate) struct Arguments {
     /// A folder in target/parity/runs or target/parity/debug, or the path of a run folder or zip file [default: newest]
