@@ -90,6 +90,19 @@ fn names_that_match_no_parameter_are_red_and_the_rename_is_offered() {
     assert!(failed(&ran).contains(&"adapters"), "{}", ran.text);
 }
 
+/// The port fails before it takes any weight, and the advice still comes from the names of the file.
+#[test]
+fn a_part_that_is_named_otherwise_in_all_layers_is_offered_as_a_rename() {
+    let project = project("");
+    project.edit(SPEC, "rename: {", "rename: {norm2: ffn_norm, ");
+    let ran = run(&project);
+    ran.is_red(&[
+        "lora/inference::weights: the weight audit failed",
+        "2 missing",
+        "`rename: {\"ffn_norm\": \"norm2\"}`",
+    ]);
+}
+
 /// On golden inputs, the change of the whole port cannot be measured, so only the audit counts.
 #[test]
 fn with_every_golden_injected_only_the_audit_counts() {

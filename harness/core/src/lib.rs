@@ -8,7 +8,7 @@
 //!
 //! ```text
 //! text, number, ci, files, root -> tensor, gate -> compare, details, spec, recipe -> golden -> replay, diagnose, settings, weights, calculate
-//!   -> record -> approval, debug -> run_folder -> runs, preflight, mutation -> results -> report
+//!   -> renames, record -> approval, debug -> run_folder -> runs, preflight, mutation -> results -> report
 //! ```
 
 // Its macros replace those of the standard library.
@@ -28,6 +28,7 @@ pub mod mutation;
 pub mod preflight;
 pub mod recipe;
 pub mod record;
+pub mod renames;
 pub mod replay;
 pub mod report;
 pub mod results;

@@ -13,6 +13,7 @@ use super::clock::Clock;
 use super::error::RunError;
 use super::random::reset_draws;
 use mlx_parity_core::golden::FixtureSet;
+use mlx_parity_core::renames::rename_rules;
 use mlx_parity_core::run_folder::{Audit, WeightSize};
 use mlx_parity_core::spec::Weights;
 use mlx_parity_core::tensor::{Dtype, Tensor};
@@ -262,11 +263,15 @@ impl WeightSet {
         let unmatched =
             self.frozen.iter().filter(|pattern| !self.names.keys().any(|name| matches(pattern, name)));
         let missing: BTreeSet<&String> = ledger.missing.iter().chain(expected).chain(unmatched).collect();
+        let missing: Vec<String> = missing.into_iter().cloned().collect();
+        let unused: Vec<String> =
+            self.names.keys().filter(|name| !ledger.taken.contains(*name)).cloned().collect();
         let unseen = (!self.frozen.is_empty() && !ledger.has_stepped).then(|| UNSEEN.to_owned());
         Audit {
             taken: ledger.taken.iter().cloned().collect(),
-            missing: missing.into_iter().cloned().collect(),
-            unused: self.names.keys().filter(|name| !ledger.taken.contains(*name)).cloned().collect(),
+            renames: rename_rules(&missing, &unused),
+            missing,
+            unused,
             misshapen: ledger.misshapen.values().cloned().collect(),
             mistyped: ledger.mistyped.values().chain(&self.problems.mistyped).cloned().collect(),
             siblings: self.problems.siblings.clone(),

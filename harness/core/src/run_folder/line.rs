@@ -1,5 +1,6 @@
 //! The lines of `records.jsonl`.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -103,6 +104,10 @@ pub struct Audit {
     /// Parameters that the spec declares as frozen, and that got a gradient or changed in a training step.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trained: Vec<String>,
+    /// Rules for `rename` that would turn names of the files into missing names, also where the port failed before it could take
+    /// all weights.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub renames: BTreeMap<String, String>,
 }
 
 impl Audit {
