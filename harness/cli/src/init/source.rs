@@ -1,13 +1,14 @@
 //! Where a project gets the crates of mlx-parity from.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use toml_edit::{InlineTable, Item, TableLike, Value};
+use toml_edit::{DocumentMut, InlineTable, Item, TableLike, Value};
 
 use super::InitError;
 
-/// The repository that this program was built from.
+/// The repository of mlx-parity, for a program that no other repository is known of.
 const REPOSITORY: &str = env!("CARGO_PKG_REPOSITORY");
 /// The commit that this program was built from, if Cargo fetched it.
 const REVISION: Option<&str> = option_env!("MLX_PARITY_REVISION");
@@ -33,7 +34,7 @@ pub(crate) struct SourceArguments {
     /// Use the crates in this checkout of mlx-parity
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["git", "rev"])]
     pub(crate) path: Option<PathBuf>,
-    /// Use the crates in this git repository [default: the one that this program was built from]
+    /// Use the crates in this git repository [default: the one that this program was installed from]
     #[arg(long, value_name = "URL")]
     pub(crate) git: Option<String>,
     /// Commit of the git repository [default: the one that this program was built from]
@@ -69,7 +70,8 @@ impl CrateSource {
         }
         let own = REVISION.filter(|_| git.is_none());
         let revision = rev.as_deref().or(own).map(str::to_owned);
-        Ok(Self::Git { url: git.as_deref().unwrap_or(REPOSITORY).to_owned(), revision })
+        let url = git.clone().or_else(own_repository).unwrap_or_else(|| REPOSITORY.to_owned());
+        Ok(Self::Git { url, revision })
     }
 
     /// Returns the source of the entry `mlx-parity` of a manifest; none if it comes from a registry or the workspace.
@@ -104,6 +106,24 @@ impl CrateSource {
     }
 }
 
+/// Returns the repository, such as a fork, that `cargo install` built this program from.
+fn own_repository() -> Option<String> {
+    let program = std::env::current_exe().ok()?.canonicalize().ok()?;
+    // Cargo's list of what it installed stands beside the folder `bin`.
+    let list = fs::read_to_string(program.parent()?.parent()?.join(".crates.toml")).ok()?;
+    repository_of(&list, REVISION?)
+}
+
+/// Returns the repository of the commands' package at `revision`, in Cargo's list of installed packages.
+fn repository_of(list: &str, revision: &str) -> Option<String> {
+    let list: DocumentMut = list.parse().ok()?;
+    list.get("v1")?.as_table_like()?.iter().find_map(|(package, _)| {
+        let source = package.strip_prefix(concat!(env!("CARGO_PKG_NAME"), " "))?.split_once(" (git+")?.1;
+        let (url, commit) = source.strip_suffix(')')?.split_once('#')?;
+        (commit == revision).then(|| url.split('?').next().unwrap_or(url).to_owned())
+    })
+}
+
 /// Copies the keys by which one entry names a git repository, so that two crates come from the same commit.
 pub(super) fn git_keys(entry: &dyn TableLike) -> Option<InlineTable> {
     let mut table = InlineTable::new();
@@ -128,6 +148,18 @@ pub(super) fn relative(from: &Path, to: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_repository_of_an_installed_program_is_in_cargo_s_list() {
+        let list = "[v1]\n\
+            \"mlx-parity-cli 0.1.0 (git+https://example.org/fork.git?branch=main#abc)\" = [\"cargo-parity\"]\n\
+            \"mlx-parity-serve 0.1.0 (git+https://example.org/other#abc)\" = [\"mlx-parity-serve\"]\n";
+        assert_eq!(repository_of(list, "abc").as_deref(), Some("https://example.org/fork.git"));
+        assert_eq!(repository_of(list, "def"), None, "another commit was installed since");
+        let registry = "[v1]\n\"mlx-parity-cli 0.1.0 (registry+https://example.org/index)\" = []\n";
+        assert_eq!(repository_of(registry, "abc"), None);
+        assert_eq!(repository_of("no TOML", "abc"), None);
+    }
 
     #[test]
     fn the_path_between_two_folders() {

@@ -110,25 +110,29 @@ impl SpecPaths {
             .replace("{{program}}", program())
     }
 
-    /// Returns the file of the model's module, which lists its components.
-    fn module(&self) -> PathBuf {
-        self.port_dir.join(format!("{}.rs", self.model))
+    /// Returns the file of the model's module, which lists its components. It need not exist.
+    fn module(&self, project: &Project) -> PathBuf {
+        let nested = self.port_dir.join(&self.model).join("mod.rs");
+        match project.root().join(&nested).exists() {
+            true => nested,
+            false => self.port_dir.join(format!("{}.rs", self.model)),
+        }
     }
 
-    fn has_module(&self, project: &Project) -> bool {
-        let nested = self.port_dir.join(&self.model).join("mod.rs");
-        [self.module(), nested].iter().any(|path| project.root().join(path).exists())
+    /// Returns whether the port is still the one to fill in.
+    fn is_port_template(&self, project: &Project) -> bool {
+        read_text(&project.root().join(&self.port), TEXT).is_ok_and(|text| text.contains("custom(FILL_IN)"))
     }
 }
 
 /// Returns the file of the model's module with these components, unless the model has a module.
 pub(super) fn module(project: &Project, all: &[(SpecPaths, String)]) -> Option<(PathBuf, String)> {
-    let (first, _) = all.first().filter(|(first, _)| !first.has_module(project))?;
+    let (first, _) = all.first().filter(|(first, _)| !project.root().join(first.module(project)).exists())?;
     let mut components: Vec<String> =
         all.iter().map(|(names, _)| format!("pub mod {};\n", names.component)).collect();
     components.sort();
     Some((
-        first.module(),
+        first.module(project),
         format!("//! {}, one module per component.\n\n{}", first.model, components.concat()),
     ))
 }
@@ -198,24 +202,29 @@ pub(super) fn left_to_do(project: &Project, all: &[(SpecPaths, String)]) -> Stri
     for (names, spec) in all {
         let (model, component) = (&names.model, &names.component);
         let own = format!("pub mod {component};");
-        let file = names.module();
+        let file = names.module(project);
         let found = read_text(&project.root().join(&file), TEXT).unwrap_or_default();
         if !found.lines().any(|line| line.trim() == own) {
             line(format!("add to `{}`: `{own}`", file.display()));
         }
-        let registered = registration(project, names, spec);
-        line(format!("register the port with the suite in `{}`:\n\n{registered}", suite(project)));
+        let suite = suite(project);
+        let is_registered = read_text(&project.root().join(&suite), TEXT)
+            .is_ok_and(|text| text.contains(&format!("\"{model}::{component}\"")));
+        if !is_registered {
+            let registered = registration(project, names, spec);
+            line(format!("register the port with the suite in `{suite}`:\n\n{registered}"));
+        }
         let script = project.root().join(&names.script);
         let is_template = read_text(&script, TEXT)
             .is_ok_and(|text| text.contains("NotImplementedError(\n        \"fill in:"));
         let fill_in =
             if is_template { format!("fill in `{}`, then ", names.script.display()) } else { String::new() };
         line(format!("{fill_in}run `{} regenerate-fixtures {model}/{component}`", program()));
-        line(format!(
-            "fill in `{}`, then run `{} {model}/{component}`",
-            names.port.display(),
-            suite_command()
-        ));
+        let task = match names.is_port_template(project) {
+            true => format!("fill in `{}`", names.port.display()),
+            false => format!("make sure that `{}` has these taps", names.port.display()),
+        };
+        line(format!("{task}, then run `{} {model}/{component}`", suite_command()));
     }
     text
 }

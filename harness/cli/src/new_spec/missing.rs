@@ -37,7 +37,8 @@ pub(super) fn run(project: &Project, arguments: &Arguments) -> Result<(), CliErr
     if arguments.write && !found.lines.is_empty() {
         found.write(project, &spec)?;
         say(&format!(
-            "wrote {} to {}; next: `{} regenerate-fixtures {}`\n",
+            "wrote {0} to {1}; next: `{2} regenerate-fixtures {3}`, then tap these names; when they are green, accept their \
+             statistics with `{2} accept {3}`\n",
             counted(found.lines.len(), "line"),
             spec.path.display(),
             program(),

@@ -78,7 +78,17 @@ fn a_spec_is_written_from_what_the_script_records() {
     run(&project, &FROM, 1, &["`parity-specs/stack/all.yaml` already exists", "--missing --write` adds"]);
     fs::remove_file(project.path("parity-specs/stack/all.yaml")).unwrap();
     project.write("src/stack/all.rs", "// my port\n");
-    run(&project, &FROM, 0, &["kept src/stack/all.rs, which exists", "wrote parity-specs/stack/all.yaml"]);
+    fs::remove_file(project.path("src/stack.rs")).unwrap();
+    project.write("src/stack/mod.rs", "pub mod all;\n");
+    project.write("tests/parity.rs", "suite.port(\"stack::all\", |run| Ok(()))");
+    let text = run(
+        &project,
+        &FROM,
+        0,
+        &["kept src/stack/all.rs, which exists", "wrote parity-specs/stack/all.yaml"],
+    );
+    let (_, left) = text.split_once("left to do:\n").unwrap();
+    insta::assert_snapshot!("left_to_do_with_a_port", left);
     assert_eq!(fs::read_to_string(project.path("src/stack/all.rs")).unwrap(), "// my port\n");
     let names = run(
         &project,
