@@ -51,6 +51,7 @@ fn with_port(port: &str) -> Project {
     "positions 6, 7 and 8 are missing from the cache; positions 0 (slot 0), 1 (slot 1) and 2 (slot 2) should not be in the \
      cache"
 )]
+#[ignore = "slow: `.ci/run` runs it"]
 fn a_cache_with_other_positions_is_red(#[case] fault: &str, #[case] checkpoint: &str, #[case] text: &str) {
     let ran = with_port(&format!("mistral::rotating/{fault}")).run(&["--skip", "::stats"]);
     ran.is_red(&[
@@ -82,6 +83,7 @@ fn wrong_keys_are_reported_with_their_position_and_their_slot() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn mutated_positions_are_noticed_where_the_cache_is_read() {
     let project = with_port("mistral::rotating");
     let mut mutate = project.xtask(&["mutate", "mistral/rotating", "--at-least", "100"]);

@@ -118,6 +118,7 @@ const EPS: &str =
 #[case::class("eps, culprit: norm, class: shape", 1, 0, "first faulty stage norm (value)")]
 #[case::first("eps, culprit: norm, first: out, class: value", 1, 0, "first red norm (value), expected out")]
 #[case::no_fault("nothing, culprit: out, class: value", 0, 0, "missed   nothing")]
+#[ignore = "slow: `.ci/run` runs it"]
 fn an_expectation_that_does_not_hold_is_reported(
     #[case] row: &str,
     #[case] caught: usize,
@@ -132,6 +133,7 @@ fn an_expectation_that_does_not_hold_is_reported(
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn a_cause_that_is_not_found_is_reported() {
     let ran = Bench::with_row("{fault: eps, culprit: norm, class: value, cause: sign}").run(&["--missed"]);
     assert_eq!(ran.code, Some(1), "{}", ran.text);
@@ -140,6 +142,7 @@ fn a_cause_that_is_not_found_is_reported() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn a_selection_is_held_to_upper_limits_only() {
     let bench = Bench::with_row(EPS);
     let score = "caught 1/1, placed 1/1, cause 0/0, facts 0/0, wrong causes 0, false alarms 0";

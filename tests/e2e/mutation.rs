@@ -83,6 +83,7 @@ fn what_is_not_gated_is_noticed_later() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn a_mutation_that_ends_the_process_is_noticed_and_the_rest_goes_on() {
     let project = Project::with_port("fragile");
     project.edit(SPEC, "stage: norm, noise: 8", "stage: norm, noise: 8, gate: false, why: a test");

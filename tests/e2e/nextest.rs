@@ -28,6 +28,7 @@ fn processes_of_one_nextest_run_share_one_worker() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn a_crash_is_repeated_by_a_retry_only() {
     let project = Project::with_port("crash_once");
     project.as_nextest("out", "one", "1").is_red(&["SIGABRT"]);

@@ -90,6 +90,7 @@ fn a_twin_of_a_run_that_fails_says_which_run() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn the_first_faulty_stage_of_a_twin_is_found_with_the_other_tensors_injected() {
     let ran = with_twins(&["captured: {of: main, gate: same, unseen: [gated]}"]).run(&[]);
     ran.is_red(&["the first faulty stage"]);

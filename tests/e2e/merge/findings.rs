@@ -62,6 +62,7 @@ fn trials_that_two_parts_judged_are_duplicates() {
 }
 
 #[test]
+#[ignore = "slow: `.ci/run` runs it"]
 fn parts_that_disagree_name_the_trial_and_both_runs() {
     let project = Project::with_port("crash_once");
     let all = ["parity::smoke", "parity::discovery", "norm", "gated", "fixture", "weights", "stats"];
