@@ -5,7 +5,8 @@ use std::path::{Component, Path, PathBuf};
 use serde_json::{Map, Value};
 
 use super::files::{SpecPaths, left_to_do, module, write};
-use super::spec_text::{SpecSource, left_out, usable};
+use super::left_out::{left_out, usable};
+use super::spec_text::SpecSource;
 use super::taps::taps;
 use super::{Arguments, NewSpecError};
 use crate::references::Environments;

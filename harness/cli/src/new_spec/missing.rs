@@ -5,7 +5,9 @@ use std::fs;
 
 use super::fold::{FoldedLine, fold};
 use super::insert::{NewLine, insert};
-use super::spec_text::{Levels, checkpoint, left_out, same_again, usable};
+use super::left_out::{left_out, same_again, usable};
+use super::names::Levels;
+use super::spec_text::checkpoint;
 use super::taps::taps;
 use super::{Arguments, NewSpecError};
 use crate::find_spec::find_spec;

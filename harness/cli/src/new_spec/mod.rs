@@ -5,7 +5,9 @@ mod files;
 mod fold;
 mod from_reference;
 mod insert;
+mod left_out;
 mod missing;
+mod names;
 mod spec_text;
 mod taps;
 
