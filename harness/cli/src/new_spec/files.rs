@@ -119,6 +119,13 @@ impl SpecPaths {
         }
     }
 
+    /// Returns whether `lib.rs` has the model's module with its components inside: `pub mod llama { pub mod decoder; }`.
+    fn has_inline_module(&self, project: &Project) -> bool {
+        let lib = read_text(&project.root().join(self.port_dir.join("lib.rs")), TEXT).unwrap_or_default();
+        let opening = format!("pub mod {} {{", self.model);
+        lib.lines().any(|line| line.trim_start().starts_with(&opening))
+    }
+
     /// Returns whether the port is still the one to fill in.
     fn is_port_template(&self, project: &Project) -> bool {
         read_text(&project.root().join(&self.port), TEXT).is_ok_and(|text| text.contains("custom(FILL_IN)"))
@@ -127,7 +134,9 @@ impl SpecPaths {
 
 /// Returns the file of the model's module with these components, unless the model has a module.
 pub(super) fn module(project: &Project, all: &[(SpecPaths, String)]) -> Option<(PathBuf, String)> {
-    let (first, _) = all.first().filter(|(first, _)| !project.root().join(first.module(project)).exists())?;
+    let (first, _) = all.first().filter(|(first, _)| {
+        !first.has_inline_module(project) && !project.root().join(first.module(project)).exists()
+    })?;
     let mut components: Vec<String> =
         all.iter().map(|(names, _)| format!("pub mod {};\n", names.component)).collect();
     components.sort();
@@ -194,8 +203,10 @@ pub(super) fn left_to_do(project: &Project, all: &[(SpecPaths, String)]) -> Stri
     };
     let lib = first.port_dir.join("lib.rs");
     let module = format!("pub mod {};", first.model);
-    if !read_text(&project.root().join(&lib), TEXT)
-        .is_ok_and(|text| text.lines().any(|line| line.trim() == module))
+    let is_inline = first.has_inline_module(project);
+    if !is_inline
+        && !read_text(&project.root().join(&lib), TEXT)
+            .is_ok_and(|text| text.lines().any(|line| line.trim() == module))
     {
         line(format!("add to `{}`: `{module}`", lib.display()));
     }
@@ -204,7 +215,7 @@ pub(super) fn left_to_do(project: &Project, all: &[(SpecPaths, String)]) -> Stri
         let own = format!("pub mod {component};");
         let file = names.module(project);
         let found = read_text(&project.root().join(&file), TEXT).unwrap_or_default();
-        if !found.lines().any(|line| line.trim() == own) {
+        if !is_inline && !found.lines().any(|line| line.trim() == own) {
             line(format!("add to `{}`: `{own}`", file.display()));
         }
         let suite = suite(project);

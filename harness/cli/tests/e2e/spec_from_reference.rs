@@ -89,6 +89,13 @@ fn a_spec_is_written_from_what_the_script_records() {
     );
     let (_, left) = text.split_once("left to do:\n").unwrap();
     insta::assert_snapshot!("left_to_do_with_a_port", left);
+    // A module that `lib.rs` holds gets no file.
+    fs::remove_file(project.path("parity-specs/stack/all.yaml")).unwrap();
+    fs::remove_file(project.path("src/stack/mod.rs")).unwrap();
+    project.write("src/lib.rs", "pub mod stack {\n    pub mod all;\n}\n");
+    let text = run(&project, &FROM, 0, &["wrote parity-specs/stack/all.yaml"]);
+    assert_eq!(text.split_once("left to do:\n").unwrap().1, left);
+    assert!(!project.path("src/stack.rs").exists());
     assert_eq!(fs::read_to_string(project.path("src/stack/all.rs")).unwrap(), "// my port\n");
     let names = run(
         &project,

@@ -56,6 +56,26 @@ pub(super) fn twice(rotation: &Rotation, pairing: Pairing, name: &str) -> Option
     Some(Explanation::new(CauseKind::ExecutedTwice, 1, residual, format!("`{name}` rotated twice")))
 }
 
+/// Positions counted along another axis, as where a rotation expects tokens behind heads and gets heads behind tokens.
+fn other_axis(rotation: &Rotation, pairing: Pairing, name: &str) -> Option<Explanation> {
+    let long: Vec<usize> =
+        (0..rotation.row_shape().len()).filter(|&axis| rotation.row_shape()[axis] > 1).collect();
+    let pairs = long.iter().flat_map(|&right| long.iter().map(move |&wrong| (right, wrong)));
+    pairs.filter(|(right, wrong)| right != wrong).find_map(|(right, wrong)| {
+        let residual = rotation.pair.explained_where(0, |index| {
+            rotation.predicted(index, pairing, |row, f| {
+                // With fewer tokens than heads, no row of the golden has the position of the last heads.
+                let row = rotation.moved(row, right, rotation.index(row, wrong))?;
+                Some(rotation.turn(row, pairing, f))
+            })
+        })?;
+        let text = format!(
+            "`{name}` rotated with positions along axis {wrong}, where the golden's positions run along axis {right}"
+        );
+        Some(Explanation::new(CauseKind::RopePosition, 1, residual, text))
+    })
+}
+
 pub(super) fn wrong_position(rotation: &Rotation, pairing: Pairing, name: &str) -> Option<Explanation> {
     let axes = rotation.pair.shape().len() - 1;
     let steps = [1, -1, 2, -2].into_iter().flat_map(|step| (0..axes).map(move |axis| (step, axis)));
@@ -68,7 +88,7 @@ pub(super) fn wrong_position(rotation: &Rotation, pairing: Pairing, name: &str) 
         let text = format!("`{name}` rotated as if positions along axis {axis} were shifted by {step:+}");
         Some(Explanation::new(CauseKind::RopePosition, 1, residual, text))
     });
-    shifted.or_else(|| {
+    shifted.or_else(|| other_axis(rotation, pairing, name)).or_else(|| {
         // An additional rotation per pair, the same at every position.
         let half = rotation.width / 2;
         let mut sums = vec![Complex64::ZERO; half];

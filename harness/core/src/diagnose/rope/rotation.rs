@@ -130,10 +130,24 @@ impl Rotation<'_, '_, '_> {
 
     /// The row that is `step` further along `axis`, if it exists.
     pub(super) fn along(&self, row: usize, axis: usize, step: isize) -> Option<usize> {
-        let shape = &self.pair.shape()[..self.pair.shape().len() - 1];
-        let stride = row_major(shape)[axis];
-        let at = (row / stride % shape[axis]) as isize + step;
-        (0..shape[axis] as isize).contains(&at).then(|| (row as isize + step * stride as isize) as usize)
+        self.moved(row, axis, self.index(row, axis).checked_add_signed(step)?)
+    }
+
+    /// The index of a row along an axis.
+    pub(super) fn index(&self, row: usize, axis: usize) -> usize {
+        row / row_major(self.row_shape())[axis] % self.row_shape()[axis]
+    }
+
+    /// The row with another index along an axis, if it exists.
+    pub(super) fn moved(&self, row: usize, axis: usize, index: usize) -> Option<usize> {
+        let stride = row_major(self.row_shape())[axis];
+        (index < self.row_shape()[axis]).then(|| row - self.index(row, axis) * stride + index * stride)
+    }
+
+    /// The golden's shape without the features.
+    pub(super) fn row_shape(&self) -> &[usize] {
+        let shape = self.pair.shape();
+        &shape[..shape.len() - 1]
     }
 }
 

@@ -20,22 +20,22 @@ const RIGHT: Rope = Rope { base: 10_000.0, first: 0.0, sign: 1.0, halves: true }
 
 /// Rotates `[batch, tokens, heads, width]` by the positions along its second axis.
 fn rotated(x: &[f64], rope: &Rope) -> Vec<f64> {
+    let position = |row: usize| (row / HEADS % TOKENS) as f64 + rope.first;
+    x.chunks(WIDTH).enumerate().flat_map(|(row, x)| rotated_at(x, position(row), rope)).collect()
+}
+
+/// Rotates one row of features.
+fn rotated_at(x: &[f64], position: f64, rope: &Rope) -> Vec<f64> {
     let half = WIDTH / 2;
-    x.chunks(WIDTH)
-        .enumerate()
-        .flat_map(|(row, x)| {
-            let position = (row / HEADS % TOKENS) as f64 + rope.first;
-            let mut out = vec![0.0; WIDTH];
-            for f in 0..half {
-                let (one, two) = if rope.halves { (f, f + half) } else { (2 * f, 2 * f + 1) };
-                let angle = rope.sign * position * rope.base.powf(-2.0 * f as f64 / WIDTH as f64);
-                let (sin, cos) = angle.sin_cos();
-                out[one] = x[one] * cos - x[two] * sin;
-                out[two] = x[two] * cos + x[one] * sin;
-            }
-            out
-        })
-        .collect()
+    let mut out = vec![0.0; WIDTH];
+    for f in 0..half {
+        let (one, two) = if rope.halves { (f, f + half) } else { (2 * f, 2 * f + 1) };
+        let angle = rope.sign * position * rope.base.powf(-2.0 * f as f64 / WIDTH as f64);
+        let (sin, cos) = angle.sin_cos();
+        out[one] = x[one] * cos - x[two] * sin;
+        out[two] = x[two] * cos + x[one] * sin;
+    }
+    out
 }
 
 #[rstest]
@@ -64,6 +64,28 @@ fn rotations(
     let case = Case::new(dtype, &[2, HEADS, TOKENS, WIDTH], &turned(&rotated(&x, &RIGHT)));
     let case = case.named("q_rope").before("q_norm", &shape, &x);
     case.is(&turned(&rotated(&x, &wrong)), kind, &[words]);
+}
+
+/// A rotation that takes its positions from the axis before the features, where the heads are.
+#[rstest]
+#[case::more_heads_than_tokens(3, 5)]
+#[case::more_tokens_than_heads(10, 4)]
+fn positions_that_run_along_the_heads(#[case] tokens: usize, #[case] heads: usize) {
+    let shape = [2, tokens, heads, WIDTH];
+    let x: Vec<f64> =
+        Dice::new(70).normals(shape.iter().product()).into_iter().map(|x| f64::from(x as f32)).collect();
+    let rotated = |position: fn(usize, usize, usize) -> usize| -> Vec<f64> {
+        let rows = x.chunks(WIDTH).enumerate();
+        rows.flat_map(|(row, x)| rotated_at(x, position(row, heads, tokens) as f64, &RIGHT)).collect()
+    };
+    let golden = rotated(|row, heads, tokens| row / heads % tokens);
+    let wrong = rotated(|row, heads, _| row % heads);
+    let case = Case::new(Float32, &shape, &golden).named("k_rope").before("k_norm", &shape, &x);
+    case.is(
+        &wrong,
+        "rope_position",
+        &["positions along axis 2, where the golden's positions run along axis 1"],
+    );
 }
 
 #[rstest]
