@@ -49,7 +49,7 @@ pub(crate) struct Arguments {
     /// Also print the text of each failing test
     #[arg(long)]
     failures: bool,
-    /// Order of specs and checkpoints: `run` is by name and by execution, `backwards` from pixels back to text encoders
+    /// Order of specs and checkpoints: `run` is specs by name and checkpoints in execution order, `backwards` from pixels back to text encoders
     #[arg(long, value_enum, default_value_t = Order::Run)]
     order: Order,
     /// Also print what changed since another run, or since the newest run at a commit

@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
     /// Spec, as `model/component`
     #[arg(required_unless_present = "serve")]
     spec: Option<String>,
-    /// Serve debug sessions over REST at this address of this machine instead; port 0 takes a free one
+    /// Instead of a prompt, serve debug sessions over REST at this address of this machine; TCP port 0 selects a free one
     #[arg(long, value_name = "ADDRESS:PORT", conflicts_with_all = ["json", "release", "idle_limit"])]
     serve: Option<String>,
     /// Step through the reference of the spec instead of the port, with the inputs and weights of its fixtures

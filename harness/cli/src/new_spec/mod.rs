@@ -32,7 +32,7 @@ use mlx_parity_core::text::program::program;
     cargo xtask new-spec flux/vae --template vae      Write the spec, its script and its port\n  \
     cargo xtask new-spec flux --pipeline              Write one spec per component of a pipeline\n  \
     cargo xtask new-spec flux/vae --port-dir src      Write the port to src/flux/vae.rs\n\n\
-    --from runs the script once with `--list`, under a limit of memory. Params that you do not name\n\
+    --from runs the script once with `--list`, with a limit on its memory. Params that you do not name\n\
     have the script's defaults. The spec names every golden in call order with dtype, shape, stage\n\
     and level, with loops folded and `noise: 8`. The command prints the taps that the port needs.\n\n\
     Existing files are never overwritten. The command prints what is left to do. The script and\n\

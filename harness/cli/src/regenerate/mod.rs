@@ -92,7 +92,7 @@ pub(crate) struct Arguments {
     /// Show every tensor that changes, not only the first ones
     #[arg(long)]
     full: bool,
-    /// Print every golden and every point of hooked models in call order, with the spec's params, and make no set
+    /// Print every golden, and every output that the script's hooks see, in call order, with the spec's params, and make no set
     #[arg(long, conflicts_with_all = ["force", "check", "new_inputs", "spread", "full"])]
     list: bool,
     /// With --list: how much memory a script may use [default: half of the machine's]

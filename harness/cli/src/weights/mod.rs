@@ -32,7 +32,8 @@ use mlx_parity_core::weights::{WeightIndex, WeightIndexError};
     cargo xtask weights model.safetensors --against gated_mlp/block\n                                               \
     Compare a file with the weights of a spec\n\n\
     Names are those of the port, after the spec's `rename`. The command reads only headers of files.\n\
-    Exits with 1 when the files are wrong, differ from the spec, or the last run's weight audit failed.")]
+    Exits with 1 when a file is wrong or differs from the spec, or when `<spec>::weights` failed\n\
+    in the last run.")]
 pub(crate) struct Arguments {
     /// Spec, as `model/component`; with --against: files of weights, or folders of such files
     #[arg(required = true, value_name = "SPEC|FILE")]
