@@ -46,10 +46,15 @@ fn breakpoints_know_axes_results_and_hits() {
         let stop = session.ask("continue");
         assert_eq!((&stop["tap"]["name"], &stop["why"]["numbers"]), (&name.into(), &numbers.into()));
     }
+    // The loop of the tap's name, but not the axis of a breakpoint that did not stop here.
+    assert_eq!(session.number("10 * blocks + hit"), 11.0);
+    assert!(session.error("eval i").contains("unknown name `i`"));
     let stop = session.ask("continue");
     // The range ends at 2.
     assert_eq!(stop["tap"]["name"], "blocks.2.out");
     assert_eq!(stop["why"]["numbers"], serde_json::json!([1, 3]));
+    assert_eq!(session.number("i + 10 * failed"), 12.0);
+    assert_eq!(session.ask("set blocks.2.out actual * blocks")["now"], true);
     let breaks = session.ask("breaks");
     assert_eq!(breaks["breakpoints"][1]["hits"], 3, "hits are counted, also those that do not stop");
     let note = session.ask("break blocks.0.ou")["note"].as_str().unwrap().to_owned();

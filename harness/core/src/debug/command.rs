@@ -232,8 +232,9 @@ pub fn command_help() -> String {
     text += "\n\
         Names of tensors: `actual` and `golden` at this tap; NAME or `actual.NAME` for a tap that was passed,\n\
         `golden.NAME`, `input.NAME` and `weight.NAME`. A second hit is NAME@1. Quote a name with other characters.\n\
-        `when` also knows `hit`, `failed` and `used`, the used part of the tolerance. Variables last until the port\n\
-        goes on: `d = actual - golden`, then `abs(d).max()`.\n";
+        Expressions also know `hit`, `failed`, `used` (the used part of the tolerance), the loops of the tap's name\n\
+        (`blocks` is 3 at `blocks.3.out`) and, as `i`, the axis of the breakpoint `blocks.{i}.out`. Variables last\n\
+        until the port goes on: `d = actual - golden`, then `abs(d).max()`.\n";
     text
 }
 

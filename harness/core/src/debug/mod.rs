@@ -20,5 +20,5 @@ pub use breakpoint::{Breakpoint, Breakpoints, On};
 pub use command::{CommandUsage, DebugCommand, HelpTopic, command_help};
 pub use message::{DEBUG_TASK, DebugTask, FromWorker, MOST_MESSAGE, PAUSED, PROBLEM, ToWorker};
 pub use parse::ParseError;
-pub use pattern::{PatternError, TapPattern};
+pub use pattern::{PatternError, TapPattern, loops};
 pub use trace::{TRACE, Trace, TraceError, TraceEvent, TraceLine};

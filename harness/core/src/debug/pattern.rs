@@ -112,6 +112,23 @@ impl TapPattern {
     }
 }
 
+/// Returns the loops that a name is in: `step` 2 and `layers` 0 for `step.2.layers.0.out`.
+///
+/// A loop is a word with only a number in the part behind it. The number of an inner loop comes later.
+pub fn loops(name: &str) -> Vec<(&str, u64)> {
+    let parts: Vec<&str> = name.split('.').collect();
+    let is_word = |part: &str| {
+        part.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    let number = |part: &str| part.chars().all(|c| c.is_ascii_digit()).then(|| part.parse().ok())?;
+    parts
+        .windows(2)
+        .filter(|pair| is_word(pair[0]))
+        .filter_map(|pair| Some((pair[0], number(pair[1])?)))
+        .collect()
+}
+
 /// The runs of digits in a name.
 fn numbers(name: &str) -> Vec<&str> {
     name.split(|c: char| !c.is_ascii_digit()).filter(|run| !run.is_empty()).take(MOST_NUMBERS).collect()
@@ -138,6 +155,16 @@ mod tests {
         check("*.{i}.*", "h1.2.q", Some(&[("i", 2)]));
         check("norm{i}", "norm1", Some(&[("i", 1)]));
         check("norm{i}", "norm", None);
+    }
+
+    #[test]
+    fn a_word_before_a_number_is_a_loop() {
+        assert_eq!(loops("step.2.layers.0.out"), [("step", 2), ("layers", 0)]);
+        assert_eq!(loops("h.7"), [("h", 7)]);
+        for none in ["gated", "blocks.x.out", "blocks3.out", "3.out", "a-b.3", "h.", "h.99999999999999999999"]
+        {
+            assert_eq!(loops(none), [], "{none}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! Which breakpoints stop at a tap.
+//! Which breakpoints stop at a tap, and the numbers of a tap that expressions know.
 
 use mlx_parity_core::calculate::{Calculator, Limits, Tensors};
-use mlx_parity_core::debug::{Breakpoint, Breakpoints, On, TapPattern};
+use mlx_parity_core::debug::{Breakpoint, Breakpoints, On, TapPattern, loops};
 use mlx_parity_core::record::{Record, Status};
 
 /// The limits of one condition: it is evaluated at every matching tap.
@@ -24,6 +24,7 @@ pub(super) fn met(
     tensors: impl Fn() -> Box<dyn Tensors>,
 ) -> Met {
     let mut met = Met::default();
+    let tap = numbers(name, hit, record);
     for breakpoint in &mut breakpoints.list {
         let Ok(pattern) = TapPattern::new(&breakpoint.pattern) else { continue };
         let Some(axes) = pattern.matches(name) else { continue };
@@ -33,7 +34,7 @@ pub(super) fn met(
             On::Nan => record.and_then(|record| record.metrics.as_ref()).is_some_and(|m| m.actual.nan > 0),
         };
         let holds = match &breakpoint.when {
-            Some(when) if has_result => holds(when, &axes, hit, record, &*tensors()),
+            Some(when) if has_result => holds(when, &tap, &axes, &*tensors()),
             _ => Ok(has_result),
         };
         if let Err(problem) = &holds {
@@ -57,24 +58,44 @@ fn counts(breakpoint: &mut Breakpoint) -> bool {
 
 fn holds(
     when: &str,
+    tap: &[(String, f64)],
     axes: &[(&str, u64)],
-    hit: u64,
-    record: Option<&Record>,
     tensors: &dyn Tensors,
 ) -> Result<bool, String> {
     let mut calculator = Calculator::new(tensors, LIMITS);
-    let failed = record.is_some_and(|record| record.verdict.status == Status::Fail);
-    let own = [("hit", hit as f64 + 1.0), ("failed", f64::from(u8::from(failed))), ("used", used(record))];
-    let numbers = axes.iter().map(|&(axis, number)| (axis, number as f64));
-    for (name, value) in own.into_iter().chain(numbers) {
-        // A tensor of the same name keeps its name.
-        let _ = calculator.set_number(name, value);
-    }
+    let axes = axes.iter().map(|&(axis, number)| (axis.to_owned(), number as f64));
+    learn(&mut calculator, tap.iter().cloned().chain(axes));
     let answers = calculator.run(when).map_err(|error| error.to_string())?;
     let Some(answer) = answers.last() else { return Ok(false) };
     match answer.value.values() {
         [value] => Ok(*value != 0.0),
         values => Err(format!("its value has {} elements, expected one", values.len())),
+    }
+}
+
+/// The numbers of a tap: its loops, such as `blocks` in `blocks.3.out`, then `hit`, from 1, `failed` and `used`.
+pub(super) fn numbers(name: &str, hit: u64, record: Option<&Record>) -> Vec<(String, f64)> {
+    let failed = record.is_some_and(|record| record.verdict.status == Status::Fail);
+    let own = [("hit", hit as f64 + 1.0), ("failed", f64::from(u8::from(failed))), ("used", used(record))];
+    let loops = loops(name).into_iter().map(|(word, number)| (word, number as f64));
+    loops.chain(own).map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// The axes of the breakpoints with these numbers, at a tap.
+pub(super) fn axes(breakpoints: &Breakpoints, numbers: &[u32], name: &str) -> Vec<(String, f64)> {
+    let met = breakpoints.list.iter().filter(|one| numbers.contains(&one.number));
+    let mut all = Vec::new();
+    for pattern in met.filter_map(|one| TapPattern::new(&one.pattern).ok()) {
+        let axes = pattern.matches(name).into_iter().flatten();
+        all.extend(axes.map(|(axis, number)| (axis.to_owned(), number as f64)));
+    }
+    all
+}
+
+/// Gives numbers to an expression. A tensor of the same name keeps its name.
+pub(super) fn learn(calculator: &mut Calculator<'_>, numbers: impl IntoIterator<Item = (String, f64)>) {
+    for (name, value) in numbers {
+        let _ = calculator.set_number(&name, value);
     }
 }
 

@@ -18,7 +18,7 @@ use super::super::panic_message::panic_text;
 use super::super::port::PortResult;
 use super::super::run_log::Log;
 use super::channel::Channel;
-use super::condition::met;
+use super::condition::{axes, learn, met, numbers};
 use super::here::{Here, place};
 use super::source_lines::SourceLines;
 use super::tensors::{SeenTap, SessionTensors, StopTensors};
@@ -280,8 +280,9 @@ impl Stepper {
     /// The value of an expression, in the dtype of the tap.
     fn value(&self, here: &Here, expression: &str) -> Result<Tensor, String> {
         let tensors = self.tensors(Some(here));
-        let answers = Calculator::new(&tensors, Limits::default()).run(expression);
-        let answers = answers.map_err(|error| error.to_string())?;
+        let mut calculator = Calculator::new(&tensors, Limits::default());
+        learn(&mut calculator, numbers(&here.hit.name, here.hit.hit, here.hit.record.as_deref()));
+        let answers = calculator.run(expression).map_err(|error| error.to_string())?;
         let value = &answers.last().ok_or("the expression has no value")?.value;
         if value.is_complex() {
             return Err("the value is complex, expected real numbers".to_owned());
@@ -314,6 +315,12 @@ impl Stepper {
         self.channel.takes_pause();
         let tensors = self.tensors(here.as_ref());
         let mut calculator = Calculator::new(&tensors, Limits::default());
+        if let Some(Here { hit, .. }) = &here {
+            learn(&mut calculator, numbers(&hit.name, hit.hit, hit.record.as_deref()));
+            if let StopReason::Breakpoint { numbers } = &why {
+                learn(&mut calculator, axes(&self.breakpoints, numbers, &hit.name));
+            }
+        }
         loop {
             let (number, command) = match self.channel.receive() {
                 Some(ToWorker::Perform { number, command }) => (number, command),
