@@ -87,6 +87,10 @@ fn json_answers_are_one_object_per_line_and_the_trace_has_them_all() {
     let page = super::session::folder(&project).join("report.html");
     let page = std::fs::read_to_string(page).unwrap();
     assert!(page.contains("DEBUG session") && page.contains("&gt; break gated") && !page.contains("<script"));
+    assert!(
+        page.contains("<details><summary>source</summary>") && page.contains("rec.save(&quot;gated&quot;"),
+        "{page}"
+    );
 }
 
 #[test]

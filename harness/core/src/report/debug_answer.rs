@@ -83,10 +83,17 @@ fn stop_line(stop: &Stop) -> String {
 fn stop_text(stop: &Stop) -> String {
     let mut text = stop_line(stop) + "\n";
     if let Some(tap) = &stop.tap {
+        if !stop.scopes.is_empty() {
+            row(&mut text, "scopes", &scopes_text(stop));
+        }
         rows_of_tap(&mut text, stop, tap);
     }
     note(&mut text, stop.note.as_deref());
     text
+}
+
+fn scopes_text(stop: &Stop) -> String {
+    stop.scopes.join(" > ")
 }
 
 fn rows_of_tap(text: &mut String, stop: &Stop, tap: &TappedTensor) {
@@ -114,17 +121,24 @@ fn rows_of_tap(text: &mut String, stop: &Stop, tap: &TappedTensor) {
 fn location_text(stop: &Stop) -> String {
     let mut text = stop_line(stop) + "\n";
     row(&mut text, "taps", &format!("{} reached", counted(as_count(stop.taps), "tap")));
-    let scopes = if stop.scopes.is_empty() { "none".to_owned() } else { stop.scopes.join(" > ") };
+    let scopes = if stop.scopes.is_empty() { "none".to_owned() } else { scopes_text(stop) };
     row(&mut text, "scopes", &scopes);
     if let Some(tap) = &stop.tap {
         rows_of_tap(&mut text, stop, tap);
     }
+    text += &source_text(stop);
+    note(&mut text, stop.note.as_deref());
+    text
+}
+
+/// The lines of the port and of the reference around a stop.
+pub(super) fn source_text(stop: &Stop) -> String {
+    let mut text = String::new();
     excerpt(&mut text, stop.source.as_ref());
     if let Some(place) = &stop.reference_place {
         row(&mut text, "made by", place);
     }
     excerpt(&mut text, stop.reference.as_ref());
-    note(&mut text, stop.note.as_deref());
     text
 }
 
@@ -235,6 +249,9 @@ fn status_text(status: &DebugStatus) -> String {
         let _ = write!(text, ", {} red", status.failed);
     }
     let _ = writeln!(text, ", {}", counted(status.breakpoints, "breakpoint"));
+    if let Some(device) = &status.device {
+        row(&mut text, "device", device);
+    }
     if let Some(ended) = &status.ended {
         text += &ended_text(ended);
     }

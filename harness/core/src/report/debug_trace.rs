@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::debug_answer::{answer_text, ended_text};
+use super::debug_answer::{answer_text, ended_text, source_text};
 use super::html::escaped;
 use crate::debug::{DebugAnswer, TraceEvent, TraceLine};
 use crate::spec::list::counted;
@@ -10,6 +10,9 @@ use crate::text::printable::clean;
 
 /// The first line of every report on a session.
 const BANNER: &str = "DEBUG session: a person or a program stepped through the port, so nothing was judged";
+
+/// What the last line says about a trace that lacks its end.
+const UNENDED: &str = "the trace has no end: the session goes on, or was killed";
 
 /// Returns the trace as text: each command with its answer, in order.
 pub fn trace_text(trace: &[TraceLine]) -> String {
@@ -36,8 +39,7 @@ pub fn trace_html(trace: &[TraceLine]) -> String {
             _ => "event",
         };
         let at = escaped(&time(&line.at));
-        let body =
-            if body.is_empty() { String::new() } else { format!("<pre>{}</pre>", escaped_lines(&body)) };
+        let body = pre(&body) + &source(&line.event);
         let _ =
             writeln!(items, "<li class=\"{class}\"><time>{at}</time> <b>{}</b>{body}</li>", escaped(&head));
     }
@@ -55,6 +57,21 @@ pub fn trace_html(trace: &[TraceLine]) -> String {
          </style>\n</head>\n<body>\n<h1>parity</h1>\n<p class=\"banner\" role=\"note\">{banner}</p>\n\
          <p>{counts}</p>\n<ol>\n{items}</ol>\n</body>\n</html>\n"
     )
+}
+
+/// The lines of the port and of the reference around a stop, which a click shows.
+fn source(event: &TraceEvent) -> String {
+    let TraceEvent::Answer { answer, .. } = event else { return String::new() };
+    let DebugAnswer::Stopped(stop) = &**answer else { return String::new() };
+    let text = source_text(stop);
+    if text.is_empty() {
+        return text;
+    }
+    format!("<details><summary>source</summary>{}</details>", pre(&text))
+}
+
+fn pre(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!("<pre>{}</pre>", escaped_lines(text)) }
 }
 
 /// The first line of an event, and the rest of it.
@@ -85,11 +102,13 @@ fn counts(trace: &[TraceLine]) -> String {
     );
     let commands = count(|event| matches!(event, TraceEvent::Command { .. }));
     let runs = count(|event| matches!(event, TraceEvent::Run { .. }));
-    let ended = matches!(
-        trace.last().map(|line| &line.event),
-        Some(TraceEvent::Ended { .. } | TraceEvent::Answer { .. })
-    );
-    let cut = if ended { "" } else { "; the trace ends without the end of the session" };
+    // After the end of a worker, breakpoints can still be edited, and notes be taken.
+    let end = trace
+        .iter()
+        .rev()
+        .find(|line| matches!(line.event, TraceEvent::Run { .. } | TraceEvent::Ended { .. }));
+    let ended = matches!(end.map(|line| &line.event), Some(TraceEvent::Ended { .. }));
+    let cut = if ended { String::new() } else { format!("; {UNENDED}") };
     format!(
         "DEBUG: {}, {}, {}, no verdict{cut}",
         counted(runs, "run"),
@@ -110,7 +129,7 @@ fn escaped_lines(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::debug::DebugCommand;
+    use crate::debug::{DebugCommand, EndKind, Ended};
 
     #[test]
     fn a_page_says_debug_and_escapes_everything() {
@@ -127,6 +146,24 @@ mod tests {
             text.starts_with("DEBUG session: ") && text.contains("15:00:00.000Z  > note <script>"),
             "{text}"
         );
-        assert!(text.ends_with("DEBUG: 0 runs, 0 stops, 1 command, no verdict\n"), "{text}");
+        let counted = "DEBUG: 0 runs, 0 stops, 1 command, no verdict";
+        assert!(text.ends_with(&format!("{counted}; {UNENDED}\n")), "{text}");
+    }
+
+    #[test]
+    fn a_trace_without_an_end_says_so() {
+        let at = |event| TraceLine { at: "2026-11-18T15:00:00.000Z".into(), event };
+        let run = |run| at(TraceEvent::Run { run, spec: "a/b".into() });
+        let answer = || at(TraceEvent::Answer { number: 1, answer: Box::new(DebugAnswer::Noted) });
+        let text = "terminated".to_owned();
+        let ended = Ended { how: EndKind::Terminated, text, last_tap: None, place: None, output: Vec::new() };
+        let ended = || at(TraceEvent::Ended { ended: ended.clone() });
+        for (lines, has_end) in [
+            (vec![run(1), answer()], false),
+            (vec![run(1), ended(), answer()], true),
+            (vec![run(1), ended(), run(2), answer()], false),
+        ] {
+            assert_eq!(trace_text(&lines).contains(UNENDED), !has_end, "{lines:?}");
+        }
     }
 }
