@@ -11,8 +11,8 @@ use super::error::print_error;
 use super::manifest::ManifestError;
 use super::{
     CliError, Project, accept, bisect, check_macos, clean, debug, diagnose, diff, doctor, fault_bench,
-    fixtures, init, lint, list, mutate, new_spec, parity, refused, regenerate, report, script, serve, setup,
-    shapes, show, skill, status, test, tutorial, weights,
+    fixtures, guard, init, lint, list, mutate, new_spec, parity, refused, regenerate, report, script, serve,
+    setup, shapes, show, skill, status, test, tutorial, weights,
 };
 use mlx_parity_core::settings;
 use mlx_parity_core::text::printable::set_colours;
@@ -105,6 +105,8 @@ enum Command {
     GenerateBindings(setup::BindingsArguments),
     #[command(hide = true)]
     RunScript(script::Arguments),
+    #[command(hide = true)]
+    Guard(guard::GuardArguments),
 }
 
 const MANIFEST_PATH: &str = "manifest-path";
@@ -164,11 +166,12 @@ fn dispatch(
     command: Command,
     find: impl FnOnce() -> Result<Project, ManifestError>,
 ) -> Result<ExitCode, CliError> {
-    // These work on no project. Our own commands start the last two.
+    // These work on no project. Our own commands start the last three.
     let command = match command {
         Command::Tutorial(arguments) => return tutorial::run(&arguments),
         Command::GenerateBindings(arguments) => return setup::generate_bindings(&arguments),
         Command::RunScript(arguments) => return Ok(script::supervise(&arguments)),
+        Command::Guard(arguments) => return Ok(guard::guard(&arguments)),
         command => command,
     };
     let mut project = find()?;
@@ -205,7 +208,9 @@ fn dispatch(
         Command::Mcp(arguments) => serve::mcp(project, &arguments),
         Command::Skill(arguments) => skill::run(project, &arguments),
         Command::Clean(arguments) => clean::run(project, &arguments),
-        Command::Tutorial(_) | Command::GenerateBindings(_) | Command::RunScript(_) => Ok(ExitCode::SUCCESS),
+        Command::Tutorial(_) | Command::GenerateBindings(_) | Command::RunScript(_) | Command::Guard(_) => {
+            Ok(ExitCode::SUCCESS)
+        }
     }
 }
 

@@ -71,7 +71,7 @@ impl Debugger {
     /// When this server or another process has a session that goes on, or when it cannot start.
     pub fn start(&self, request: StartRequest, wait: Duration) -> Result<Answer, Failure> {
         let mut options = Options::new(request.spec);
-        (options.release, options.capture) = (request.release, true);
+        (options.release, options.capture, options.guard) = (request.release, true, true);
         match request.idle_seconds {
             Some(seconds) if IDLE.contains(&seconds) => options.idle = Duration::from_secs(seconds),
             Some(seconds) => {
@@ -81,13 +81,14 @@ impl Debugger {
             }
             None => {}
         }
-        self.reserve()?;
+        let ended = self.reserve()?;
         let started = Session::start(&self.project, options);
         let mut slot = self.slot();
         let session = match started {
             Ok(session) => Arc::new(session),
             Err(error) => {
-                *slot = Slot::Empty;
+                // The session before it can still be asked for its results.
+                *slot = ended;
                 return Err(error.into());
             }
         };
@@ -179,8 +180,8 @@ impl Debugger {
         }
     }
 
-    /// Takes the place of the session, if no session goes on.
-    fn reserve(&self) -> Result<(), Failure> {
+    /// Takes the place of the session, if no session goes on, and returns what was there.
+    fn reserve(&self) -> Result<Slot, Failure> {
         let mut slot = self.slot();
         let busy = match &*slot {
             Slot::Empty => None,
@@ -198,8 +199,7 @@ impl Debugger {
             return Err(failure
                 .with_next("end it with `terminate`, or change its spec with the command `start SPEC`"));
         }
-        *slot = Slot::Starting;
-        Ok(())
+        Ok(std::mem::replace(&mut *slot, Slot::Starting))
     }
 
     fn slot(&self) -> MutexGuard<'_, Slot> {

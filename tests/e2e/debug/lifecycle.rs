@@ -1,11 +1,13 @@
 //! How sessions begin, wait, restart and end, whatever happens to their processes.
 
 use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 
 use super::session::{Session, folder, name, scoped, script, trace};
 #[cfg(target_os = "linux")]
 use crate::processes::resident;
-use crate::processes::{is_alive, until};
+use crate::processes::{is_alive, signal, until};
 use crate::project::{Project, Ran, SPEC};
 
 fn status(project: &Project) -> Ran {
@@ -62,6 +64,26 @@ fn the_timeout_of_a_spec_does_not_count_while_the_port_stands() {
     assert_eq!(ended["how"], "crashed");
     assert_eq!(ended["text"], "the worker timed out after 2 s after tap `gated`");
     assert_eq!(session.ends().code(), Some(1));
+}
+
+#[test]
+#[ignore = "slow: computes for seconds"]
+fn ctrl_c_ends_no_session_while_a_command_computes() {
+    let project = Project::with_port("right");
+    let mut session = Session::start(&project, &[]);
+    assert_eq!(session.tap("next"), "norm");
+    let wide = "y = norm.reshape([192, 1]) + norm.reshape([1, 192]); z = y.reshape([1, 36864]) + norm.reshape([192, 1])";
+    session.tell(&format!("eval {wide}{}", "; z = tanh(z)".repeat(4_000)));
+    let is_command =
+        |line: &serde_json::Value| line["text"].as_str().is_some_and(|text| text.contains("tanh"));
+    until(|| trace(&project).iter().any(is_command));
+    signal("-INT", &session.id().to_string());
+    assert!(session.answer()["message"].as_str().unwrap().contains("more steps than are allowed"));
+    assert_eq!(session.number("1 + 1"), 2.0);
+    // While nothing is performed, it ends the session.
+    signal("-INT", &session.id().to_string());
+    until(|| trace(&project).last().unwrap()["event"] == "ended");
+    assert!(session.ends().success());
 }
 
 #[test]
@@ -154,6 +176,40 @@ fn a_killed_front_leaves_a_readable_trace_and_no_worker() {
     file.write_all(b"{\"at\":\"20").unwrap();
     project.report(&[&name(&project)]).prints(&["stopped at `gated`, green"]);
     project.run(&["::norm"]).is_green();
+}
+
+#[test]
+fn a_session_that_waits_for_the_device_ends_with_its_front() {
+    let project = Project::with_port("waits");
+    let output = project.path("suite.txt");
+    let mut suite = project.command(&["::out"]);
+    suite.stdout(File::create(&output).unwrap()).stderr(Stdio::null());
+    let mut suite = suite.spawn().unwrap();
+    until(|| project.forwards() > 0);
+    let mut command = project.xtask(&["debug", super::session::ID]);
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut front = command.spawn().unwrap();
+    let mut errors = BufReader::new(front.stderr.take().unwrap());
+    let mut waits = String::new();
+    errors.read_line(&mut waits).unwrap();
+    assert!(waits.contains(&format!("waiting for the device, held by pid {}", suite.id())), "{waits}");
+    let guard = children(front.id());
+    assert_eq!(guard.len(), 1, "{guard:?}");
+    let below = children(guard[0].parse().unwrap());
+    front.kill().unwrap();
+    front.wait().unwrap();
+    until(|| guard.iter().chain(&below).all(|process| !is_alive(process)));
+    File::create(project.path("go")).unwrap();
+    assert!(suite.wait().unwrap().success());
+}
+
+/// The processes that this one started.
+fn children(process: u32) -> Vec<String> {
+    let output = Command::new("ps").args(["-A", "-o", "ppid=,pid="]).output().unwrap();
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let pairs = lines.lines().filter_map(|line| line.trim().split_once(char::is_whitespace));
+    let own = pairs.filter(|(parent, _)| parent.parse() == Ok(process));
+    own.map(|(_, child)| child.trim().to_owned()).collect()
 }
 
 #[test]

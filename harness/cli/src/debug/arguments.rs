@@ -64,6 +64,7 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
     let options = Options {
         release: arguments.release,
         idle: Duration::from_secs(arguments.idle_limit),
+        guard: true,
         ..Options::new(id)
     };
     let session = match Session::start(project, options) {

@@ -13,6 +13,9 @@ pub struct Options {
     pub idle: Duration,
     /// Keeps what Cargo prints for the answer of a failed start. Otherwise Cargo prints to standard error.
     pub capture: bool,
+    /// Starts Cargo below a guard, so that Cargo and the suite end at once when this process is killed. This program must then
+    /// have the hidden command `guard`, which calls [`guard`](crate::inspect::guard). Without it, Cargo builds to its end.
+    pub guard: bool,
 }
 
 impl Options {
@@ -21,6 +24,6 @@ impl Options {
 
     /// A session of this spec with every default.
     pub fn new(spec: impl Into<String>) -> Self {
-        Self { spec: spec.into(), release: false, idle: Self::IDLE, capture: false }
+        Self { spec: spec.into(), release: false, idle: Self::IDLE, capture: false, guard: false }
     }
 }

@@ -34,9 +34,9 @@ pub(super) struct Front {
 /// Serves a session from standard input to its end, and returns the exit code.
 pub(super) fn serve(session: Session, front: Front) -> ExitCode {
     let session = Arc::new(session);
-    let interrupted = Arc::new(AtomicBool::new(false));
-    handle_interrupts(&session, &interrupted);
-    let prompt = Prompt { session, front, interrupted };
+    let interrupts = Arc::new(Interrupts::default());
+    handle_interrupts(&session, &interrupts);
+    let prompt = Prompt { session, front, interrupts };
     let started = prompt.watched(prompt.session.wait(Some(PROGRESS)));
     prompt.print(&started);
     let misused = match started {
@@ -57,8 +57,16 @@ pub(super) fn serve(session: Session, front: Front) -> ExitCode {
 struct Prompt {
     session: Arc<Session>,
     front: Front,
-    /// Whether Ctrl-C was pressed since the port went on.
-    interrupted: Arc<AtomicBool>,
+    interrupts: Arc<Interrupts>,
+}
+
+/// What the handler of Ctrl-C knows.
+#[derive(Default)]
+struct Interrupts {
+    /// Whether a command is being performed.
+    performing: AtomicBool,
+    /// Whether Ctrl-C was pressed since the latest command.
+    pressed: AtomicBool,
 }
 
 impl Prompt {
@@ -125,8 +133,10 @@ impl Prompt {
     fn perform(&self, line: &str) -> Result<bool, String> {
         let Some(command) = Command::parse(line).map_err(|error| error.to_string())? else { return Ok(true) };
         let is_last = command == Command::Terminate;
-        self.interrupted.store(false, Ordering::Relaxed);
+        self.interrupts.pressed.store(false, Ordering::Relaxed);
+        self.interrupts.performing.store(true, Ordering::Relaxed);
         let answer = self.watched(self.session.perform(command, Some(PROGRESS)));
+        self.interrupts.performing.store(false, Ordering::Relaxed);
         self.print(&answer);
         Ok(!is_last)
     }
@@ -169,13 +179,21 @@ impl Prompt {
     }
 }
 
-/// The first Ctrl-C pauses a running port, the second ends it. Before the port runs, the first one ends the session.
-fn handle_interrupts(session: &Arc<Session>, interrupted: &Arc<AtomicBool>) {
-    let (session, interrupted) = (Arc::downgrade(session), Arc::clone(interrupted));
+/// The first Ctrl-C pauses a running port, the second ends it. While the port stands and a command computes, the first one
+/// only says so, since the work of a command has a limit. Otherwise, it ends the session.
+fn handle_interrupts(session: &Arc<Session>, interrupts: &Arc<Interrupts>) {
+    let (session, interrupts) = (Arc::downgrade(session), Arc::clone(interrupts));
     let handled = ctrlc::set_handler(move || {
         let Some(session) = session.upgrade() else { return };
-        if !interrupted.swap(true, Ordering::Relaxed) && session.pause() {
+        let is_first = !interrupts.pressed.swap(true, Ordering::Relaxed);
+        if is_first && session.pause() {
             eprintln!("the port pauses at its next tap; a second Ctrl-C ends it");
+            return;
+        }
+        let computes =
+            || interrupts.performing.load(Ordering::Relaxed) && session.status().state == State::Paused;
+        if is_first && computes() {
+            eprintln!("the command goes on to its end; a second Ctrl-C ends the session");
             return;
         }
         session.terminate();

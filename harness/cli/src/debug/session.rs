@@ -117,7 +117,14 @@ impl Session {
 
     /// Returns the state of the session at once.
     pub fn status(&self) -> Status {
-        self.shared.state().status(&self.shared.folder)
+        self.status_in(&self.shared.state())
+    }
+
+    fn status_in(&self, state: &State) -> Status {
+        let status = state.status(&self.shared.folder);
+        let holder = (status.state == DebugState::Starting).then(|| self.suite.out.device_holder()).flatten();
+        let other = holder.filter(|holder| holder.debug != Some(std::process::id()));
+        Status { device: other.map(|holder| holder.to_string()), ..status }
     }
 
     /// Asks a running port to stop at its next tap. Returns whether a port runs.
@@ -207,7 +214,7 @@ impl Session {
             // The limit is over.
             DebugState::Starting => {
                 let refused = state.queue(number, &command);
-                let running = Answer::Running(state.status(&self.shared.folder));
+                let running = Answer::Running(self.status_in(&state));
                 drop(state);
                 return refused.map_or(running, |refused| self.answered(number, refused));
             }
@@ -249,7 +256,7 @@ impl Session {
             }
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             if left == Some(Duration::ZERO) {
-                return Answer::Running(state.status(&self.shared.folder));
+                return Answer::Running(self.status_in(&state));
             }
             state = self.shared.wait(state, left);
         }

@@ -279,6 +279,7 @@ impl State {
         Status {
             spec: self.spec.clone(),
             state: self.phase,
+            device: None,
             seconds: self.since.elapsed().as_secs(),
             run: self.run,
             process: std::process::id(),

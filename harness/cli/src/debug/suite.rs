@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, ChildStdin, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
@@ -13,6 +13,7 @@ use tempfile::TempDir;
 use super::error::DebugError;
 use super::options::Options;
 use crate::Project;
+use crate::guard::guarded;
 use crate::parity::suite_cargo;
 use crate::process_output::LastLines;
 use mlx_parity_core::runs::{Asked, Out};
@@ -29,11 +30,13 @@ pub(super) struct SuiteStart {
     pub(super) out: Out,
     release: bool,
     capture: bool,
+    guard: bool,
 }
 
 impl SuiteStart {
     pub(super) fn of(project: &Project, out: Out, options: &Options) -> Self {
-        Self { project: project.duplicate(), out, release: options.release, capture: options.capture }
+        let Options { release, capture, guard, .. } = *options;
+        Self { project: project.duplicate(), out, release, capture, guard }
     }
 
     /// Creates the socket, in a folder that no other user can open.
@@ -61,13 +64,18 @@ impl SuiteStart {
         let _ = fs::remove_file(folder.join(PROBLEM));
         let asked = Asked::new(folder, DEBUG, folder).map_err(DebugError::Socket)?;
         let mut command = suite_cargo(&self.project, &self.out, self.release);
-        command.envs(asked.variables()).stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
+        command.envs(asked.variables());
+        if self.guard {
+            command = guarded(&command).map_err(DebugError::Cargo)?;
+        }
+        command.stdin(if self.guard { Stdio::piped() } else { Stdio::null() });
+        command.stdout(Stdio::null()).process_group(0);
         if self.capture {
             command.stderr(Stdio::piped());
         }
         let mut child = command.spawn().map_err(DebugError::Cargo)?;
-        let reader = child.stderr.take().map(LastLines::of);
-        Ok(SuiteProcess { child, reader, _asked: asked })
+        let (alive, reader) = (child.stdin.take(), child.stderr.take().map(LastLines::of));
+        Ok(SuiteProcess { child, reader, _alive: alive, _asked: asked })
     }
 }
 
@@ -92,6 +100,8 @@ impl Door {
 pub(super) struct SuiteProcess {
     child: Child,
     reader: Option<LastLines>,
+    /// Nothing is written to this pipe. The guard ends Cargo when the pipe closes.
+    _alive: Option<ChildStdin>,
     _asked: Asked,
 }
 

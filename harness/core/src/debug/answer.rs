@@ -295,6 +295,9 @@ pub struct DebugStatus {
     pub spec: String,
     /// What the worker does.
     pub state: DebugState,
+    /// Who holds the device, for which a session that starts may have to wait.
+    #[serde(default)]
+    pub device: Option<String>,
     /// Seconds in this state.
     pub seconds: u64,
     /// The number of the run in the session, from 1.

@@ -8,6 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use mlx_parity_cli::Project;
 use mlx_parity_cli::inspect::{self, ReadRun};
+use mlx_parity_core::debug::TRACE;
 use mlx_parity_core::files::regular;
 use mlx_parity_core::results::TrialResult;
 use mlx_parity_core::runs::Out;
@@ -56,8 +57,27 @@ pub(super) fn pictures(run: &ReadRun, spec: &str, trial: &TrialResult) -> Vec<Re
     made.collect()
 }
 
-/// The resources of the newest run: its report, the records of each spec, and the pictures.
+/// The traces of debug sessions, newest first, and the files of the newest run: its report, the records of each spec, and the
+/// pictures.
 pub(super) fn list(project: &Project) -> Vec<Resource> {
+    let mut all = traces(project);
+    all.extend(files_of_newest_run(project));
+    all.truncate(LISTED);
+    all
+}
+
+fn traces(project: &Project) -> Vec<Resource> {
+    let sessions = fs::read_dir(Out::of(project.root()).debug_sessions()).into_iter().flatten().flatten();
+    let with_trace = sessions.filter(|session| session.path().join(TRACE).is_file());
+    let mut names: Vec<String> =
+        with_trace.filter_map(|session| session.file_name().into_string().ok()).collect();
+    // Names start with the time.
+    names.sort_unstable_by(|one, other| other.cmp(one));
+    let about = "Every command and answer of a debug session, which judges nothing";
+    names.iter().map(|name| resource(&["debug", name, TRACE], TRACE, about, "application/jsonl")).collect()
+}
+
+fn files_of_newest_run(project: &Project) -> Vec<Resource> {
     let runs = inspect::runs(project);
     let Some(run) = runs.first() else { return Vec::new() };
     let mut files = Vec::new();
@@ -77,7 +97,7 @@ pub(super) fn list(project: &Project) -> Vec<Resource> {
             kind,
         ))
     });
-    listed.take(LISTED).collect()
+    listed.collect()
 }
 
 /// How to name the files of any run.
