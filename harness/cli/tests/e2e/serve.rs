@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::command::{BINARY, EMPTY_WORKSPACE, cargo_parity, check, ended};
+use crate::command::{BINARY, EMPTY_WORKSPACE, cargo_parity, check, ended, repository};
 
 /// A copy of the commands in a folder where nothing else is, and a project.
 fn alone() -> tempfile::TempDir {
@@ -62,4 +62,26 @@ fn a_server_takes_no_options_of_the_prompt() {
     check(both, 2, &["cannot be used with"]);
     let neither = cargo_parity(folder.path(), &["debug"]).output().unwrap();
     check(neither, 2, &["required", "<SPEC>"]);
+}
+
+/// What Cargo compiles for this package, one name per line.
+fn compiled(package: &str) -> String {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["tree", "--package", package, "--edges", "normal,build", "--prefix", "none"]);
+    command.args(["--format", "{lib}", "--offline", "--locked"]).current_dir(repository());
+    check(command.output().unwrap(), 0, &[])
+}
+
+#[test]
+fn neither_an_xtask_nor_a_port_compiles_a_server() {
+    let of_servers = ["axum", "hyper", "rmcp", "tokio"];
+    let servers = compiled("mlx-parity-serve");
+    for library in of_servers {
+        assert!(servers.lines().any(|line| line == library), "{library}: {servers}");
+    }
+    for package in ["xtask", "mlx-parity-cli", "mlx-parity"] {
+        let names = compiled(package);
+        let found = names.lines().find(|line| of_servers.contains(line));
+        assert_eq!(found, None, "{package}: {names}");
+    }
 }

@@ -7,6 +7,7 @@ mod client;
 mod described;
 mod fronts;
 mod hostile;
+mod in_step;
 mod mcp;
 #[path = "../../../../tests/e2e/processes.rs"]
 mod processes;

@@ -8,6 +8,7 @@ use rmcp::transport::TokioChildProcess;
 use rmcp::{RoleClient, ServiceExt};
 use serde_json::{Value, json};
 
+use crate::hostile::hostile_expressions;
 use crate::processes::{is_alive, signal, until};
 use crate::project::{ID, Project};
 
@@ -23,6 +24,8 @@ pub(crate) struct Client {
 pub(crate) struct Told {
     pub(crate) text: String,
     pub(crate) data: Value,
+    /// The addresses of resources that show more.
+    pub(crate) links: Vec<String>,
     pub(crate) failed: bool,
 }
 
@@ -46,8 +49,10 @@ impl Client {
         let result = self.runtime.block_on(self.service.call_tool(request)).unwrap();
         let texts = result.content.iter().filter_map(|block| Some(block.as_text()?.text.clone()));
         let text = texts.collect::<Vec<_>>().join("\n");
+        let links =
+            result.content.iter().filter_map(|block| Some(block.as_resource_link()?.uri.clone())).collect();
         let data = result.structured_content.unwrap_or_default();
-        Told { text, data, failed: result.is_error == Some(true) }
+        Told { text, data, links, failed: result.is_error == Some(true) }
     }
 
     /// Expects an answer without an error, and returns its JSON.
@@ -127,6 +132,31 @@ fn an_agent_runs_finds_looks_repairs_and_compares() {
 }
 
 #[test]
+fn pictures_and_traces_are_resources() {
+    let project = Project::with_port("shape");
+    project.declare(
+        "  - {name: gated, dtype: float32, shape: [6, 48], squeeze: [0], stage: image, noise: 8, range: [-0.1, 0.1]}",
+    );
+    let client = Client::start(&project);
+    client.tells("run_spec", json!({"spec": ID, "wait_seconds": 120}));
+    client.tells("debug_start", json!({"spec": ID, "wait_seconds": 120}));
+    client.tells("debug_command", json!({"line": "note seen"}));
+    client.tells("debug_terminate", json!({}));
+    let told = client.call("checkpoint_detail", json!({"spec": ID, "checkpoint": "gated"}));
+    assert_eq!(told.links.len(), 3, "{}", told.text);
+    let listed = client.runtime.block_on(client.service.list_all_resources()).unwrap();
+    for link in &told.links {
+        assert!(listed.iter().any(|one| one.uri == *link), "{link} is not listed: {listed:?}");
+        let ResourceContents::BlobResourceContents { blob, .. } = client.reads(link).unwrap() else {
+            panic!("{link} is no picture")
+        };
+        assert!(blob.starts_with("iVBORw0KGgo"), "{link} is no PNG");
+    }
+    let trace = listed.iter().find(|one| one.uri.starts_with("parity://debug/")).unwrap();
+    assert!(client.text(&trace.uri).contains("note seen"));
+}
+
+#[test]
 fn hostile_calls_get_clear_errors_and_the_server_goes_on() {
     let project = Project::with_port("right");
     let client = Client::start(&project);
@@ -162,6 +192,36 @@ fn hostile_calls_get_clear_errors_and_the_server_goes_on() {
 }
 
 #[test]
+fn a_session_that_waits_for_the_device_says_who_holds_it() {
+    let project = Project::with_port("waits");
+    let client = Client::start(&project);
+    client.tells("run_spec", json!({"spec": ID, "wait_seconds": 0}));
+    let worker = || std::fs::read_to_string(project.path("count")).unwrap_or_default().trim().to_owned();
+    until(|| !worker().is_empty());
+    let suite = parent(&worker());
+    let told = client.call("debug_start", json!({"spec": ID, "wait_seconds": 0}));
+    assert_eq!(told.data["device"], format!("held by pid {suite}, which runs `{ID}`"), "{}", told.text);
+    assert!(told.text.contains(&format!("  device   held by pid {suite}")), "{}", told.text);
+    // The device is free when the run has ended.
+    client.tells("stop_run", json!({}));
+    let status = client.tells("debug_status", json!({"wait_seconds": 60}));
+    assert_eq!((&status["state"], &status["device"]), (&json!("paused"), &Value::Null), "{status}");
+}
+
+#[test]
+fn hostile_expressions_are_errors_and_the_session_goes_on() {
+    let project = Project::with_port("right");
+    let client = Client::start(&project);
+    client.tells("debug_start", json!({"spec": ID, "wait_seconds": 120}));
+    client.tells("debug_command", json!({"line": "next"}));
+    for (wrong, words) in hostile_expressions() {
+        client.refuses("debug_command", json!({"line": format!("eval {wrong}")}), words);
+    }
+    let one = client.tells("debug_command", json!({"line": "eval 1 + 1"}));
+    assert_eq!(one["values"][0]["values"], json!([2.0]));
+}
+
+#[test]
 fn the_tools_are_those_of_the_guide() {
     let project = Project::with_port("right");
     let client = Client::start(&project);
@@ -190,6 +250,23 @@ fn a_run_ends_with_a_server_that_is_killed() {
     std::fs::write(project.path("go"), "").unwrap();
     let ran = Client::start(&project).tells("run_spec", json!({"spec": ID, "wait_seconds": 120}));
     assert_eq!(ran["green"], true, "{ran}");
+}
+
+#[test]
+fn a_session_ends_with_a_server_that_is_killed() {
+    let project = Project::with_port("right");
+    let client = Client::start(&project);
+    client.tells("debug_start", json!({"spec": ID, "wait_seconds": 120}));
+    let status = client.tells("debug_command", json!({"line": "status"}));
+    let worker = status["worker"].to_string();
+    let suite = parent(&worker);
+    assert!(is_alive(&worker) && is_alive(&suite));
+    signal("-KILL", &client.process.to_string());
+    until(|| !is_alive(&worker) && !is_alive(&suite));
+    // The trace stays, and the next server has the device.
+    assert!(project.trace().iter().any(|line| line["text"] == "status"));
+    let again = Client::start(&project).tells("debug_start", json!({"spec": ID, "wait_seconds": 120}));
+    assert_eq!(again["why"]["reason"], "start", "{again}");
 }
 
 /// The process that started this one.

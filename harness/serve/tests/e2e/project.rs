@@ -57,6 +57,13 @@ impl Project {
         project
     }
 
+    /// Replaces the line that declares the checkpoint `gated`.
+    pub(crate) fn declare(&self, checkpoint: &str) {
+        let text = fs::read_to_string(self.path(SPEC)).unwrap();
+        let line = text.lines().find(|line| line.contains("name: gated,")).unwrap();
+        fs::write(self.path(SPEC), text.replacen(line, checkpoint, 1)).unwrap();
+    }
+
     /// Lets the spec name another port.
     pub(crate) fn set_port(&self, from: &str, to: &str) {
         let text = fs::read_to_string(self.path(SPEC)).unwrap();
@@ -113,24 +120,33 @@ fn repository() -> PathBuf {
     Path::new(&package).parent().unwrap().parent().unwrap().to_owned()
 }
 
-/// The binary with the ports, from another package. Cargo builds it, if nothing has built it before.
+/// The binary with the ports.
 fn bad_ports() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        let mut command = Command::new(env!("CARGO"));
-        for (name, _) in std::env::vars_os() {
-            let text = name.to_string_lossy();
-            if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
-                command.env_remove(&name);
-            }
+    BUILT.get_or_init(|| built("bad_ports"))
+}
+
+/// The commands of this repository, in this repository.
+pub(crate) fn own_xtask(arguments: &[&str]) -> Command {
+    let mut command = Command::new(built("xtask"));
+    command.args(arguments).current_dir(repository()).env("CARGO_MANIFEST_DIR", repository().join("xtask"));
+    command
+}
+
+/// A program of another package. Cargo builds it, if nothing has built it before.
+fn built(program: &str) -> PathBuf {
+    let mut command = Command::new(env!("CARGO"));
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&name);
         }
-        command.args(["build", "--quiet", "--workspace", "--bin", "bad_ports", "--message-format=json"]);
-        let output = command.current_dir(repository()).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let text = String::from_utf8(output.stdout).unwrap();
-        let messages = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-        let built =
-            messages.filter_map(|message| message["executable"].as_str().map(PathBuf::from)).next_back();
-        built.expect("Cargo names the program that it built")
-    })
+    }
+    command.args(["build", "--quiet", "--workspace", "--bin", program, "--message-format=json"]);
+    let output = command.current_dir(repository()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let messages = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let built = messages.filter_map(|message| message["executable"].as_str().map(PathBuf::from)).next_back();
+    built.expect("Cargo names the program that it built")
 }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::client::Server;
 #[cfg(target_os = "linux")]
 use crate::processes::resident;
+use crate::processes::{is_alive, signal, until};
 use crate::project::{ID, Project};
 
 #[test]
@@ -33,6 +34,8 @@ fn the_basic_workflow_starts_breaks_polls_looks_and_ends() {
     let ended = server.posts("/debug/terminate", json!({}), 200);
     assert_eq!((&ended["kind"], &ended["how"]), (&json!("ended"), &json!("terminated")), "{ended}");
     assert_eq!(server.gets("/debug/status", 200)["state"], "ended");
+    server.posts("/debug/start", json!({"spec": "gated_mlp/other"}), 404);
+    assert_eq!(server.gets("/debug/status", 200)["state"], "ended", "a start that fails changes nothing");
     // The trace stays.
     let folder = server.gets("/debug/status", 200)["folder"].as_str().unwrap().to_owned();
     let trace = std::fs::read_to_string(format!("{folder}/trace.jsonl")).unwrap();
@@ -199,4 +202,17 @@ fn a_running_port_is_paused_and_the_session_ends_with_the_server() {
         !std::path::Path::new(&format!("/proc/{worker}")).exists(),
         "the worker {worker} outlived the server"
     );
+}
+
+#[test]
+fn a_session_ends_with_a_server_that_is_killed() {
+    let project = Project::with_port("right");
+    let mut server = Server::start(&project, &[ID]);
+    server.gets("/debug/status?wait=120", 200);
+    server.posts("/debug/step/over?wait=60", json!({}), 200);
+    let worker = server.gets("/debug/status", 200)["worker"].to_string();
+    signal("-KILL", &server.id().to_string());
+    assert_eq!(server.wait(), None);
+    until(|| !is_alive(&worker));
+    assert_eq!(project.trace().last().unwrap()["event"], "answer");
 }
