@@ -1,6 +1,7 @@
 //! How the parts of Qwen-Image are run.
 
-use mlx_parity::Suite;
+use mlx_parity::{PortResult, Run, Suite};
+use mlx_rs::{Array, ops};
 use parity_tests::qwen_image::{transformer, vision};
 use serde::Deserialize;
 
@@ -22,18 +23,12 @@ struct TransformerParams {
 
 pub(crate) fn ports(suite: Suite) -> Suite {
     suite
-        .port("qwen_image::transformer", |run| {
-            let TransformerParams { shapes, config } = run.params()?;
-            let mut model = transformer::Transformer::new(&config)?;
-            run.weights()?.load_into(&mut model)?;
-            model.forward(&transformer::Inputs {
-                hidden_states: &run.input("hidden_states")?,
-                encoder_hidden_states: &run.input("encoder_hidden_states")?,
-                encoder_hidden_states_mask: &run.input("encoder_hidden_states_mask")?,
-                timestep: &run.input("timestep")?,
-                shapes: &shapes,
-            })?;
-            Ok(())
+        .port("qwen_image::transformer", |run| transform(run, &run.input("encoder_hidden_states")?))
+        .twin("qwen_image::transformer", "other_padding", |run| {
+            let words = run.input("encoder_hidden_states")?;
+            let mask = run.input("encoder_hidden_states_mask")?.expand_dims(-1)?;
+            let far = Array::from_f32(9.0).as_dtype(words.dtype())?;
+            transform(run, &ops::select(&mask, &words, &far)?)
         })
         .port("qwen_image::vision_tower", |run| {
             let VisionParams { grid, config } = run.params()?;
@@ -43,4 +38,19 @@ pub(crate) fn ports(suite: Suite) -> Suite {
             tower.forward(&run.input("pixel_values")?, &grid)?;
             Ok(())
         })
+}
+
+/// Runs the transformer on these embeddings of the prompts.
+fn transform(run: &Run, words: &Array) -> PortResult {
+    let TransformerParams { shapes, config } = run.params()?;
+    let mut model = transformer::Transformer::new(&config)?;
+    run.weights()?.load_into(&mut model)?;
+    model.forward(&transformer::Inputs {
+        hidden_states: &run.input("hidden_states")?,
+        encoder_hidden_states: words,
+        encoder_hidden_states_mask: &run.input("encoder_hidden_states_mask")?,
+        timestep: &run.input("timestep")?,
+        shapes: &shapes,
+    })?;
+    Ok(())
 }

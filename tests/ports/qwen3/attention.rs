@@ -1,5 +1,7 @@
 //! Grouped-query attention with normed queries and keys, rotary positions and a cache.
 
+use std::ops::Range;
+
 use mlx_parity_tap::{scope, tap};
 use mlx_rs::builder::Builder;
 use mlx_rs::error::Exception;
@@ -14,9 +16,21 @@ use super::{Config, norm, rotate};
 #[derive(Debug, Clone, Default)]
 pub struct KvCache {
     held: Option<(Array, Array)>,
+    /// Tokens of padding before each sequence of the batch; empty if there are none.
+    padding: Vec<i32>,
 }
 
 impl KvCache {
+    /// An empty cache for a batch whose sequences are filled up on the left, each by so many tokens.
+    pub fn padded(padding: &[i32]) -> Self {
+        Self { held: None, padding: padding.to_vec() }
+    }
+
+    /// Tokens of padding before each sequence of the batch; empty if there are none.
+    pub fn padding(&self) -> &[i32] {
+        &self.padding
+    }
+
     /// Number of cached tokens.
     pub fn len(&self) -> i32 {
         self.held.as_ref().map_or(0, |(keys, _)| keys.dim(2))
@@ -116,7 +130,7 @@ impl Attention {
 
         let scale = Array::from_f32(1.0 / (self.head_dim as f32).sqrt()).as_dtype(x.dtype())?;
         let scores = q.matmul(keys.transpose_axes(&[0, 1, 3, 2])?)?.multiply(scale)?;
-        let scores = causal(tap("scores", scores)?, seen)?;
+        let scores = masked(tap("scores", scores)?, seen, cache.padding())?;
         let probs = tap("probs", ops::softmax_axis(&scores, -1, true)?)?;
         let context = tap("context", probs.matmul(&values)?)?;
         let context = context.transpose_axes(&[0, 2, 1, 3])?.reshape(&[batch, tokens, -1])?;
@@ -133,10 +147,19 @@ fn for_each_query_head(x: &Array, groups: i32) -> Result<Array, Exception> {
     repeated.reshape(&[batch, heads * groups, tokens, dim])
 }
 
-/// The causal mask, where `seen` tokens came before the first.
-fn causal(scores: Array, seen: i32) -> Result<Array, Exception> {
+/// The causal mask, where `seen` tokens came before the first. It also hides the padding from the tokens behind it.
+fn masked(scores: Array, seen: i32, padding: &[i32]) -> Result<Array, Exception> {
     let (tokens, all) = (scores.dim(-2), scores.dim(-1));
-    let visible = ops::tri::<bool>(tokens, Some(all), Some(seen))?;
+    let mut visible = ops::tri::<bool>(tokens, Some(all), Some(seen))?;
+    if !padding.is_empty() {
+        let slots = |range: Range<i32>, shape: &[i32]| Array::from_slice(&range.collect::<Vec<_>>(), shape);
+        let (keys, queries) =
+            (slots(0..all, &[1, 1, 1, all]), slots(seen..seen + tokens, &[1, 1, tokens, 1]));
+        let first = Array::from_slice(padding, &[padding.len() as i32, 1, 1, 1]);
+        // Padding sees the padding before it: a row without any key would be NaN, and so would all that touches it.
+        let is_seen = keys.ge(&first)?.logical_or(queries.lt(&first)?)?;
+        visible = visible.logical_and(is_seen)?;
+    }
     let hidden = Array::from_f32(f32::NEG_INFINITY).as_dtype(scores.dtype())?;
     ops::select(&visible, &scores, &hidden)
 }

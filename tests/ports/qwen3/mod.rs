@@ -101,7 +101,12 @@ impl Qwen3 {
 
     /// An empty cache for one batch of sequences.
     pub fn new_cache(&self) -> Vec<KvCache> {
-        vec![KvCache::default(); self.model.layers.len()]
+        self.new_padded_cache(&[])
+    }
+
+    /// An empty cache for a batch whose sequences are filled up on the left, each by so many tokens.
+    pub fn new_padded_cache(&self, padding: &[i32]) -> Vec<KvCache> {
+        vec![KvCache::padded(padding); self.model.layers.len()]
     }
 
     /// Computes logits `[batch, tokens, vocab]` for tokens `[batch, tokens]` after those in the cache, and caches them.
@@ -119,11 +124,21 @@ impl Qwen3 {
     /// The prompt takes one forward pass, and so does each further token.
     pub fn generate(&mut self, prompt: &Array, count: usize) -> Result<Vec<Array>, Exception> {
         let mut cache = self.new_cache();
+        self.generate_with(prompt, &mut cache, count)
+    }
+
+    /// Generates as [`Qwen3::generate`] does, with this cache.
+    pub fn generate_with(
+        &mut self,
+        prompt: &Array,
+        cache: &mut [KvCache],
+        count: usize,
+    ) -> Result<Vec<Array>, Exception> {
         let mut tokens = prompt.clone();
         let mut chosen = Vec::with_capacity(count);
         for step in 0..count {
             let _scope = scope("step", step);
-            let choice = choose(&self.forward(&tokens, &mut cache)?)?;
+            let choice = choose(&self.forward(&tokens, cache)?)?;
             tokens = choice.token.expand_dims(1)?;
             chosen.push(choice.token);
         }
@@ -134,9 +149,12 @@ impl Qwen3 {
 impl Decoder {
     fn forward(&mut self, tokens: &Array, cache: &mut [KvCache]) -> Result<Array, Exception> {
         let start = cache.first().map_or(0, KvCache::len);
+        let padding =
+            cache.first().map(KvCache::padding).filter(|padding| !padding.is_empty()).unwrap_or(&[0]);
         let mut x = tap("embed_tokens", self.embed_tokens.forward(tokens)?)?;
-        let (cos, sin) = self.rope.tables(start..start + tokens.dim(1), x.dtype())?;
-        let tables = (tap("rope.cos", cos)?, tap("rope.sin", sin)?);
+        let (cos, sin) = self.rope.padded_tables(start..start + tokens.dim(1), padding, x.dtype())?;
+        // One table for all heads of a sequence.
+        let tables = (tap("rope.cos", cos)?.expand_dims(1)?, tap("rope.sin", sin)?.expand_dims(1)?);
         for (i, (layer, cache)) in self.layers.iter_mut().zip(cache).enumerate() {
             let _scope = scope("layers", i);
             x = layer.forward(&x, &tables, cache)?;

@@ -25,11 +25,24 @@ impl Rope {
 
     /// Cosines and sines `[1, positions, dim]`, the same in both halves.
     pub fn tables(&self, positions: Range<i32>, dtype: Dtype) -> Result<(Array, Array), Exception> {
+        self.padded_tables(positions, &[0], dtype)
+    }
+
+    /// Cosines and sines `[batch, slots, dim]` where each sequence has so many tokens of padding before it. A sequence counts its
+    /// positions from its own first token; padding has position 0.
+    pub fn padded_tables(
+        &self,
+        slots: Range<i32>,
+        padding: &[i32],
+        dtype: Dtype,
+    ) -> Result<(Array, Array), Exception> {
+        let positions =
+            padding.iter().flat_map(|before| slots.clone().map(move |slot| (slot - before).max(0)));
         let angles: Vec<f32> = positions
-            .clone()
             .flat_map(|position| self.frequencies.iter().map(move |frequency| position as f32 * frequency))
             .collect();
-        let angles = Array::from_slice(&angles, &[1, positions.len() as i32, self.frequencies.len() as i32]);
+        let shape = [padding.len() as i32, slots.len() as i32, self.frequencies.len() as i32];
+        let angles = Array::from_slice(&angles, &shape);
         let angles = ops::concatenate(&[&angles, &angles], -1)?;
         Ok((angles.cos()?.as_dtype(dtype)?, angles.sin()?.as_dtype(dtype)?))
     }
