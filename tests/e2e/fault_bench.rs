@@ -101,13 +101,26 @@ fn every_fault_is_caught_and_placed() {
     assert_eq!(facts, FactKind::ALL.iter().map(|kind| kind.name()).collect());
     let in_bfloat16 = rows.iter().filter(|row| row["spec"].as_str().unwrap().ends_with("_bf16"));
     assert!(in_bfloat16.count() >= 12);
-    // The guide shows the last line.
+    the_guide_has_these_counts(&ran, &found);
+}
+
+/// The guide shows the last two lines, and has the same counts in a text.
+fn the_guide_has_these_counts(ran: &Ran, found: &Value) {
     let sample = crate::readme::sample("cargo xtask fault-bench");
-    assert_eq!(
-        sample.last().map(String::as_str),
-        Some(score(&ran)),
-        "update docs/src/fault-bench.md and docs/src/reading-a-failure.md"
-    );
+    let printed: Vec<&str> = ran.stdout.lines().filter(|line| line.contains("  caught ")).collect();
+    assert_eq!(&sample[sample.len() - 2..], printed, "update docs/src/fault-bench.md");
+
+    let page = fs::read_to_string(repository().join("docs/src/reading-a-failure.md")).unwrap();
+    let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+    let [known, unseen] = [0_usize, 1].map(|list| &found["lists"][list]["score"]);
+    for words in [
+        format!("lists {} *known* faults", known["faults"]),
+        format!("lists {} *unseen* faults", unseen["faults"]),
+        format!("expected for {} known and {} unseen faults", known["explicable"], unseen["explicable"]),
+        format!("finds {} and {} of these causes", known["cause"], unseen["cause"]),
+    ] {
+        assert!(page.contains(&words), "docs/src/reading-a-failure.md has no `{words}`");
+    }
 }
 
 const EPS: &str =

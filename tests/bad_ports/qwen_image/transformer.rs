@@ -10,8 +10,18 @@ use serde::Deserialize;
 /// The arguments of the port.
 pub(super) struct Call {
     shapes: Vec<[i32; 3]>,
+    words: Array,
     mask: Array,
     timestep: Array,
+}
+
+impl Call {
+    /// Puts other numbers where the prompts are filled up.
+    fn pad_otherwise(&mut self) -> Result<(), Exception> {
+        let far = Array::from_f32(9.0).as_dtype(self.words.dtype())?;
+        self.words = ops::select(&self.mask.expand_dims(-1)?, &self.words, &far)?;
+        Ok(())
+    }
 }
 
 #[derive(Deserialize)]
@@ -38,6 +48,14 @@ pub(crate) fn ports(suite: Suite) -> Suite {
         })
         .port("qwen_image::transformer/mask_ignored", |run| {
             with(run, |call, _| {
+                call.mask = ops::ones_like(&call.mask)?;
+                Ok(())
+            })
+        })
+        .twin("qwen_image::transformer", "other_padding", |run| with(run, |call, _| call.pad_otherwise()))
+        .twin("qwen_image::transformer/mask_ignored", "other_padding", |run| {
+            with(run, |call, _| {
+                call.pad_otherwise()?;
                 call.mask = ops::ones_like(&call.mask)?;
                 Ok(())
             })
@@ -87,12 +105,16 @@ pub(super) fn with(
     let Params { shapes, config } = run.params()?;
     let mut model = Transformer::new(&config)?;
     run.weights()?.load_into(&mut model)?;
-    let (mask, timestep) = (run.input("encoder_hidden_states_mask")?, run.input("timestep")?);
-    let mut call = Call { shapes, mask, timestep };
+    let mut call = Call {
+        shapes,
+        words: run.input("encoder_hidden_states")?,
+        mask: run.input("encoder_hidden_states_mask")?,
+        timestep: run.input("timestep")?,
+    };
     fault(&mut call, &mut model)?;
     model.forward(&Inputs {
         hidden_states: &run.input("hidden_states")?,
-        encoder_hidden_states: &run.input("encoder_hidden_states")?,
+        encoder_hidden_states: &call.words,
         encoder_hidden_states_mask: &call.mask,
         timestep: &call.timestep,
         shapes: &call.shapes,

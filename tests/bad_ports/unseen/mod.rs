@@ -24,6 +24,7 @@ mod qwen3;
 mod qwen_image;
 mod qwen_image_rope;
 mod t5;
+mod text;
 mod vae;
 mod vision_tower;
 
@@ -33,7 +34,7 @@ use mlx_parity::{PortResult, Run, Suite};
 
 /// Registers the variants of every port, and the port of Gemma without a fault.
 pub(crate) fn ports(suite: Suite) -> Suite {
-    let models: [fn(Suite) -> Suite; 18] = [
+    let models: [fn(Suite) -> Suite; 19] = [
         audio::ports,
         choices::ports,
         clip::ports,
@@ -50,6 +51,7 @@ pub(crate) fn ports(suite: Suite) -> Suite {
         qwen3::ports,
         qwen_image::ports,
         t5::ports,
+        text::ports,
         vae::ports,
         vision_tower::ports,
     ];
