@@ -106,6 +106,39 @@ fn twins_are_ignored_where_goldens_are_injected() {
     ran.prints(&["gated_mlp/block+again is ignored: it is compared with a free run"]);
 }
 
+#[test]
+fn a_gate_of_a_twin_that_is_far_too_loose_is_reported() {
+    let project = with_twins(&[
+        "padded: {of: main, rtol: 1e-2, atol: 1e-2, why: a test, slice: '[:, :6]'}",
+        "chunked: {of: main, gate: same, along: 1, hits: 2}",
+        "quantized: {of: main, only: [out], rtol: 0, atol: 0.02, at_least: 1e-4, why: measured below 0.02}",
+    ]);
+    project.run(&[]).is_green();
+    let ran = Ran::of(project.xtask(&["lint", "--write-schema", "--strict"]).output().unwrap());
+    assert_eq!(ran.code, Some(1), "{}", ran.text);
+    ran.prints(&[
+        "warning: twin `padded`: `norm`, `gated`, `out`: atol 1e-2, rtol 1e-2 allows ",
+        "block.yaml",
+        "would still allow 4x what is needed",
+        "0 errors, 1 warning",
+        "note: the gates of 5 lines were compared with run ",
+    ]);
+}
+
+#[test]
+#[ignore = "slow: `.ci/run` runs it"]
+fn mutations_of_a_twin_are_noticed() {
+    let project = with_twins(&[
+        "padded: {of: main, gate: same, slice: '[:, :6]'}",
+        "chunked: {of: main, gate: same, along: 1, hits: 2}",
+    ]);
+    for twin in ["padded", "chunked"] {
+        let ran = Ran::of(project.xtask(&["mutate", &format!("gated_mlp/block+{twin}")]).output().unwrap());
+        assert_eq!(ran.code, Some(0), "{}", ran.text);
+        ran.prints(&[&format!("gated_mlp/block+{twin}"), "mutation score ", "0 survived"]);
+    }
+}
+
 /// MLX keeps the kernels of compiled functions below the temporary folder and loads any file that is there.
 #[test]
 #[ignore = "slow: `.ci/run` runs it"]

@@ -37,7 +37,7 @@ use super::{CliError, Project, say};
 use crate::error::CommandError;
 use mlx_parity_core::files::atomic::write_atomically;
 use mlx_parity_core::runs::Out;
-use mlx_parity_core::spec::{SCHEMA, Specs, list::counted, schema_text};
+use mlx_parity_core::spec::{SCHEMA, Spec, Specs, list::counted, schema_text};
 use mlx_parity_core::text::error_chain;
 use mlx_parity_core::text::printable::{coloured, indented};
 use mlx_parity_core::text::program::suite_command;
@@ -215,6 +215,15 @@ fn check_slack(input: &LintInput, found: &mut LintReport) -> String {
         let (slack, measured) = slack::slack(spec, &input.specs.policies, &data);
         slack.iter().chain(&unusual_ranges(spec, &data)).for_each(|finding| found.add(finding, input.colour));
         lines += measured;
+        let twins: Vec<Spec> = spec.twin_specs().collect();
+        for twin in &twins {
+            let id = twin.twin.as_ref().map_or("", |twin| &twin.of);
+            let of = twins.iter().find(|other| other.id == id).unwrap_or(spec);
+            let Some(data) = slack::measured(twin, &run) else { continue };
+            let (slack, measured) = slack::slack_of_twin(twin, of, &input.specs.policies, &data);
+            slack.iter().for_each(|finding| found.add(finding, input.colour));
+            lines += measured;
+        }
     }
     let name = run.file_name().unwrap_or_default().to_string_lossy().into_owned();
     match lines {

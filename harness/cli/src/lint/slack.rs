@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use super::finding::Finding;
+use super::finding::{Finding, some_of};
 use super::names::lines;
 use crate::tighten::{Use, tightest, use_of};
 use mlx_parity_core::gate::{Gate, USUAL_NOISE};
@@ -54,6 +54,58 @@ pub(super) fn slack(spec: &Spec, policies: &Policies, data: &RunData) -> (Vec<Fi
                 message,
                 path: spec.path.clone(),
                 line: Some(line),
+                notes: Vec::new(),
+                help: Some(help),
+            });
+        }
+    }
+    (found, measured)
+}
+
+/// Returns the gates of a twin that are slack according to its run, and how many could be measured.
+///
+/// Only gates that the twin names itself count. With `gate: same`, the run that needs the gate is the one with goldens. `of` is the
+/// spec that the twin is compared with.
+pub(super) fn slack_of_twin(
+    twin: &Spec,
+    of: &Spec,
+    policies: &Policies,
+    data: &RunData,
+) -> (Vec<Finding>, usize) {
+    let mut groups: Vec<(&Gate, Vec<&Checkpoint>)> = Vec::new();
+    for checkpoint in &twin.checkpoints {
+        let same = of.checkpoint(&checkpoint.name).and_then(|of| of.gate.clone()).map(Gate::between_runs);
+        let Some(gate) = checkpoint.gate.as_ref().filter(|gate| same.as_ref() != Some(gate)) else {
+            continue;
+        };
+        match groups.iter_mut().find(|(other, _)| *other == gate) {
+            Some((_, checkpoints)) => checkpoints.push(checkpoint),
+            None => groups.push((gate, vec![checkpoint])),
+        }
+    }
+    let name = twin.twin.as_ref().map_or("", |twin| &twin.name);
+    let (mut found, mut measured) = (Vec::new(), 0);
+    for (gate, checkpoints) in groups {
+        let uses = checkpoints.iter().map(|checkpoint| {
+            let records = data.records().filter(|record| record.checkpoint == checkpoint.name);
+            uses(checkpoint, &records.collect::<Vec<_>>())
+        });
+        let Some(worst) =
+            uses.collect::<Option<Vec<Use>>>().and_then(|uses| uses.into_iter().reduce(Use::worst))
+        else {
+            continue;
+        };
+        measured += 1;
+        // Both runs compute the same: floats with equal bits here may differ on another machine.
+        let worst = Use { rounds: worst.rounds || worst.at_floor > 0.0, ..worst };
+        let named: Vec<&str> = checkpoints.iter().map(|checkpoint| checkpoint.name.as_str()).collect();
+        let names = format!("twin `{name}`: {}", some_of(&named));
+        if let Some((message, help)) = assess(&names, gate, worst, policies) {
+            found.push(Finding {
+                is_error: false,
+                message,
+                path: twin.path.clone(),
+                line: None,
                 notes: Vec::new(),
                 help: Some(help),
             });
