@@ -155,3 +155,66 @@ fn a_draw_without_a_seed_is_refused() {
     );
     project.prints(&["--check"], 1, &["are stale"]);
 }
+
+const SECOND: &str = "exporter/references/gated_mlp_formulas.py";
+
+/// The gated MLP once more, in float64 and written in another way.
+const FORMULAS: &str = r#"# parity: environment = "numpy"
+import numpy as np
+
+from parity_export import main
+
+
+def reference(rec, dim, hidden, tokens):
+    def linear(x, name):
+        return np.einsum("bti,oi->bto", x, rec.load(f"{name}.weight").astype(np.float64))
+
+    x = rec.load("x").astype(np.float64)
+    norm = rec.save("norm", rec.load("norm.weight") * x * (np.mean(x**2, axis=-1, keepdims=True) + 1e-6) ** -0.5)
+    gate, up = linear(norm, "gate"), linear(norm, "up")
+    gated = rec.save("gated", up * gate * 0.5 * (1 + np.tanh(gate / 2)))
+    rec.save("out", linear(gated, "down") + rec.load("down.bias") + x)
+
+
+if __name__ == "__main__":
+    main(reference)
+"#;
+
+/// Mistakes in the second script: what is replaced, by what, and the first golden that both do not agree on.
+const MISTAKES: &[(&str, &str, &str)] = &[
+    ("+ 1e-6) ** -0.5", "+ 1e-5) ** -0.5", "norm"),
+    ("axis=-1", "axis=1", "norm"),
+    ("np.tanh(gate / 2)", "np.tanh(0.79788456 * (gate + 0.044715 * gate**3))", "gated"),
+    ("np.tanh(gate / 2)", "np.tanh(up / 2)", "gated"),
+    (" + rec.load(\"down.bias\")", "", "out"),
+    (" + x)", " + norm)", "out"),
+];
+
+#[test]
+#[ignore = "slow: `.ci/run` runs it"]
+fn a_mistake_in_one_of_two_references_is_refused_where_it_begins() {
+    let project = Project::new();
+    fs::write(project.path(SECOND), FORMULAS).unwrap();
+    project.edit(SPEC, "\n  source:", &format!("\n  also: {SECOND}\n  source:"));
+    project.prints(&["--yes"], 0, &["gated_mlp_formulas.py: 3 goldens agree within "]);
+    let manifest = || fs::read(project.path("fixtures/gated_mlp/block/manifest.json")).unwrap();
+    let before = manifest();
+    for (right, wrong, golden) in MISTAKES {
+        assert!(FORMULAS.contains(right), "{right}");
+        fs::write(project.path(SECOND), FORMULAS.replacen(right, wrong, 1)).unwrap();
+        let text = project.prints(
+            &["--yes"],
+            1,
+            &["disagree:", &format!("         {golden}: "), "x the floor apart"],
+        );
+        for earlier in ["norm", "gated", "out"].iter().take_while(|name| *name != golden) {
+            assert!(!text.contains(&format!("         {earlier}: ")), "{wrong}: {text}");
+        }
+        assert!(before == manifest(), "{wrong}: the old set stays");
+    }
+    // The same mistake in the first script.
+    fs::write(project.path(SECOND), FORMULAS).unwrap();
+    project.edit(SCRIPT, "np.float32(1e-6)", "np.float32(1e-5)");
+    project.prints(&["--yes"], 1, &["disagree:", "         norm: "]);
+    assert!(before == manifest(), "the old set stays");
+}
