@@ -11,6 +11,7 @@ mod changed_inputs;
 mod choices;
 mod copied_checkout;
 mod debug;
+mod external_weights;
 mod false_greens;
 mod fault_bench;
 mod fixtures;

@@ -7,7 +7,7 @@
 //! Later modules build on earlier ones:
 //!
 //! ```text
-//! text, number, ci, files, root -> tensor, gate -> compare, details, spec, recipe -> golden -> replay, diagnose, settings, weights, calculate
+//! text, number, ci, files, root -> tensor, gate -> compare, details, external -> spec, recipe -> golden -> replay, diagnose, settings, weights, calculate
 //!   -> renames, record -> approval, debug -> run_folder -> runs, preflight, mutation -> results -> report
 //! ```
 
@@ -23,6 +23,7 @@ pub mod ci;
 pub mod debug;
 pub mod details;
 pub mod diagnose;
+pub mod external;
 pub mod golden;
 pub mod mutation;
 pub mod preflight;

@@ -16,6 +16,8 @@ use crate::tensor::{Dtype, convert_advice};
 pub enum WeightIndexError {
     #[error("the spec's weight file `{file}` has no weights in the manifest{}", convert_advice(file))]
     NoFile { file: String },
+    #[error("the spec's external weights are not on this machine")]
+    NotHere,
     #[error("the spec's `rename` turns both `{first}` and `{second}` into the weight `{name}`")]
     TwoWeights { name: String, first: String, second: String },
 }
@@ -42,15 +44,19 @@ impl<'a> WeightIndex<'a> {
     /// Lists the weights that the spec declares, with its `rename` applied.
     ///
     /// # Errors
-    /// When a declared file has no weights, or two weights get the same name.
+    /// When a declared file has no weights, when external weights were not added to the set, or when two weights get the
+    /// same name.
     pub fn of(declared: &Weights, set: &'a FixtureSet) -> Result<Self, WeightIndexError> {
         if let Some(file) =
             declared.files.iter().find(|file| !set.weights().any(|entry| entry.file == **file))
         {
             return Err(WeightIndexError::NoFile { file: file.clone() });
         }
+        if declared.external.is_some() && set.external().is_none() {
+            return Err(WeightIndexError::NotHere);
+        }
         let mut weights: BTreeMap<String, &TensorEntry> = BTreeMap::new();
-        for entry in set.weights().filter(|entry| declared.files.contains(&entry.file)) {
+        for entry in set.weights().filter(|entry| is_declared(entry, declared)) {
             let name = renamed(&entry.name, &declared.rename);
             if let Some(first) = weights.insert(name.clone(), entry) {
                 let (first, second) = (first.name.clone(), entry.name.clone());
@@ -100,6 +106,14 @@ impl<'a> WeightIndex<'a> {
             problems.packing.push(format!("the spec declares {packing}, but no weight is quantised"));
         }
         problems
+    }
+}
+
+/// Whether the weight is in one of the declared files.
+pub fn is_declared(entry: &TensorEntry, declared: &Weights) -> bool {
+    match entry.is_external() {
+        true => declared.external.is_some(),
+        false => declared.files.contains(&entry.file),
     }
 }
 

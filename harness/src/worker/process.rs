@@ -30,7 +30,7 @@ use super::stepping::step;
 use super::untapped::{PassTimes, UntappedPass};
 use mlx_parity_core::files::regular;
 use mlx_parity_core::gate::Class;
-use mlx_parity_core::golden::{FixtureSet, Role};
+use mlx_parity_core::golden::{ExternalWeights, FixtureError, FixtureSet, Role};
 use mlx_parity_core::results::{ORDER, TIMES, has_adapters};
 use mlx_parity_core::run_folder::Obstacle;
 use mlx_parity_core::run_folder::{ADAPTERS_FILE, ENVIRONMENT};
@@ -192,7 +192,12 @@ fn inputs(job: &Job) -> Result<(Rc<Spec>, Option<Rc<FixtureSet>>), Obstacle> {
         return Ok((Rc::new(spec), None));
     }
     let verified = job.verified.fixtures.clone();
-    let set = FixtureSet::open_verified(&job.fixture_root, &spec.fixtures, verified)?;
+    let mut set = FixtureSet::open_verified(&job.fixture_root, &spec.fixtures, verified)?;
+    if spec.external().is_some() {
+        // Exactly the files that the parent found and verified; the worker's own variables do not matter.
+        let external = ExternalWeights::open(&job.verified.external, None).map_err(FixtureError::from)?;
+        set = set.with_external(external)?;
+    }
     Ok((Rc::new(spec), Some(Rc::new(set))))
 }
 

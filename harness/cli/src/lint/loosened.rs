@@ -169,6 +169,10 @@ fn whole(old: &Spec, new: &Spec) -> Vec<String> {
     if let (Some(before), None) = (also(old), also(new)) {
         found.push(format!("`also: {before}` was removed, so no second reference confirms the goldens"));
     }
+    let hashes = |spec: &Spec| spec.external().and_then(|external| external.sha256.clone());
+    if old.external().is_some() && hashes(old).is_some() && hashes(new).is_none() {
+        found.push("`weights.sha256` was removed".to_owned());
+    }
     if old.weights.is_some() && new.weights.is_none() {
         found.push("`weights` was removed, so weights are no longer audited".to_owned());
     }

@@ -13,6 +13,7 @@ use super::{Arguments, WeightsError};
 use crate::find_spec::find_spec;
 use crate::{CliError, Project, say};
 use mlx_parity_core::golden::FixtureSet;
+use mlx_parity_core::preflight::with_external;
 use mlx_parity_core::spec::Weights;
 use mlx_parity_core::spec::list::counted;
 use mlx_parity_core::tensor::{Dtype, TensorFile, TensorFormat};
@@ -55,6 +56,7 @@ pub(super) fn run(project: &Project, arguments: &Arguments, spec: &str) -> Resul
     let spec = find_spec(project, &spec_id(project, spec))?;
     let declared = spec.weights.as_ref().ok_or_else(|| WeightsError::NoWeights { id: spec.id.clone() })?;
     let set = FixtureSet::open(&project.fixture_root(), &spec.fixtures).map_err(WeightsError::from)?;
+    let set = with_external(&spec, set).map_err(WeightsError::from)?;
     let index = WeightIndex::of(declared, &set).map_err(WeightsError::from)?;
     let expected: BTreeMap<String, Header> = index
         .weights()

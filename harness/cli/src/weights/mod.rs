@@ -15,6 +15,7 @@ use crate::error::CommandError;
 use crate::find_spec::find_spec;
 use mlx_parity_core::files::size;
 use mlx_parity_core::golden::{FixtureError, FixtureSet};
+use mlx_parity_core::preflight::with_external;
 use mlx_parity_core::results::RunData;
 use mlx_parity_core::run_folder::{Audit, Folder, FolderError};
 use mlx_parity_core::runs::Out;
@@ -75,7 +76,9 @@ pub(crate) enum WeightsError {
 impl CommandError for WeightsError {
     fn next(&self) -> Option<String> {
         match self {
-            Self::NoWeights { .. } => Some("name the files in `weights.file` or `weights.shards`".into()),
+            Self::NoWeights { .. } => {
+                Some("name the files in `weights.file`, `weights.shards` or `weights.external`".into())
+            }
             Self::NoAgainst { file } => {
                 Some(format!("compare it with a spec: `cargo xtask weights {file} --against <SPEC>`"))
             }
@@ -153,7 +156,7 @@ pub(crate) fn run(project: &Project, arguments: &Arguments) -> Result<ExitCode, 
 
 fn list(project: &Project, spec: &Spec) -> Result<WeightList, WeightsError> {
     let declared = spec.weights.as_ref().ok_or_else(|| WeightsError::NoWeights { id: spec.id.clone() })?;
-    let set = FixtureSet::open(&project.fixture_root(), &spec.fixtures)?;
+    let set = with_external(spec, FixtureSet::open(&project.fixture_root(), &spec.fixtures)?)?;
     let latest = Out::of(project.root()).run("latest");
     let data = RunData::read(&Folder::at(latest.join(&spec.id)))?;
     let audit = data.as_ref().and_then(RunData::audit);

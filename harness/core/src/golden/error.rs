@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use super::entry::Role;
 use super::manifest::ManifestError;
+use crate::external::ExternalError;
 use crate::gate::Class;
 use crate::recipe::RecipeError;
 use crate::tensor::{Dtype, TensorError};
@@ -76,6 +77,9 @@ pub enum FixtureError {
         _ => regenerate(set),
     })]
     Recipe { set: String, path: PathBuf, source: Box<RecipeError> },
+    /// External weights cannot be used.
+    #[error(transparent)]
+    External(#[from] ExternalError),
     /// A file changed after it was opened or verified.
     #[error("fixture file `{}` changed while it was in use: {how}; stop whatever writes there, then rerun", path.display())]
     Changed { set: String, path: PathBuf, how: &'static str },
@@ -95,6 +99,7 @@ impl FixtureError {
     pub fn class(&self) -> Class {
         match self {
             Self::Outside { .. } => Class::Spec,
+            Self::External(error) => error.class(),
             Self::NoSet { .. }
             | Self::NoManifest { .. }
             | Self::LfsPointer { .. }

@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use super::adapter_facts::AdapterFacts;
 use super::entry::{RecipesFile, Role, TensorEntry};
+use super::external_record::ExternalRecord;
 use super::second_reference::{SecondReference, SecondScript};
 use crate::files::hash::is_sha256;
 
@@ -31,6 +32,9 @@ pub struct Manifest {
     /// The adapters of the set, and what they change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adapters: Option<AdapterFacts>,
+    /// The external weights that the reference read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub external_weights: Option<Vec<ExternalRecord>>,
     /// How far a second reference agrees with the one that made the set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub second_reference: Option<SecondReference>,
@@ -118,6 +122,7 @@ impl Manifest {
         let parts = [
             ("made_by.also", manifest.made_by.also.as_ref().and_then(SecondScript::problem)),
             ("adapters", manifest.adapters.as_ref().and_then(|adapters| adapters.problem(is_golden))),
+            ("external_weights", manifest.external_weights.as_deref().and_then(ExternalRecord::problem)),
             ("second_reference", manifest.second_reference.as_ref().and_then(SecondReference::problem)),
         ];
         for (key, problem) in parts {

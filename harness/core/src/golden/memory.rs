@@ -42,6 +42,8 @@ impl Trust {
 
 /// Version of the memory's own file. Version 1 identified a file by its size and time of modification alone.
 const FORMAT: u32 = 2;
+/// What a claim begins with that is the SHA-256 of the whole file.
+const WHOLE_FILE: &str = "file ";
 /// The most bytes of the memory's own file; a larger one is not ours.
 const MAX_LEN: u64 = 64 << 20;
 
@@ -62,7 +64,7 @@ impl Default for MemoryFile {
 #[serde(deny_unknown_fields)]
 struct SoundFile {
     identity: FileIdentity,
-    /// A digest of the manifest's entries for the file.
+    /// A digest of the manifest's entries for the file, or for external weights the checksum of the whole file.
     claim: String,
 }
 
@@ -114,6 +116,25 @@ impl ChecksumMemory {
         {
             self.content.files.insert(path.to_owned(), SoundFile { identity, claim });
         }
+    }
+
+    /// The checksum of the whole file, if it is remembered.
+    pub(super) fn file_hash(&self, path: &Path, identity: &FileIdentity) -> Option<&str> {
+        let known = self.content.files.get(path.to_str()?)?;
+        let is_same = self.trust == Trust::Remembered && known.identity == *identity;
+        known.claim.strip_prefix(WHOLE_FILE).filter(|_| is_same)
+    }
+
+    /// Remembers the checksum of a whole file, as [`remember`](Self::remember) does a claim. It may be a wrong one: then
+    /// the next run says so without hashing the file again.
+    pub(super) fn remember_file_hash(
+        &mut self,
+        path: &Path,
+        identity: FileIdentity,
+        hash: &str,
+        started: SystemTime,
+    ) {
+        self.remember(path, identity, format!("{WHOLE_FILE}{hash}"), started);
     }
 
     /// Forgets the file.

@@ -5,6 +5,9 @@
 mod adapter_facts;
 mod entry;
 mod error;
+mod external;
+mod external_checksums;
+mod external_record;
 mod key;
 mod manifest;
 mod memory;
@@ -21,6 +24,8 @@ pub use crate::files::identity::FileIdentity;
 pub use adapter_facts::{AdapterFacts, AdapterFile};
 pub use entry::{RecipesFile, Role, TensorEntry};
 pub use error::FixtureError;
+pub use external::ExternalWeights;
+pub use external_record::ExternalRecord;
 pub use key::{canonical_json, made_by_key};
 pub use manifest::{FORMAT, MadeBy, Manifest, ManifestError};
 pub use memory::{ChecksumMemory, Trust};

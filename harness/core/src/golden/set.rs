@@ -10,9 +10,11 @@ use serde_json::Value;
 
 use super::FixtureError;
 use super::entry::{Role, TensorEntry, is_plain_path};
+use super::external::ExternalWeights;
 use super::key::{canonical_json, made_by_key};
 use super::manifest::{Manifest, ManifestError};
 use super::second_reference::SecondScript;
+use crate::external::ExternalError;
 use crate::files::identity::FileIdentity;
 use crate::files::regular;
 use crate::gate::Floor;
@@ -38,7 +40,9 @@ pub struct FixtureSet {
     /// The identity of the manifest's file when it was read.
     manifest_identity: FileIdentity,
     index: HashMap<(Role, String), usize>,
+    /// The open files by their names in entries, those of external weights too.
     files: Mutex<HashMap<String, TensorFile>>,
+    external: Option<ExternalWeights>,
     /// The verified files; when given, no other file is read.
     verified: Option<BTreeMap<String, FileIdentity>>,
 }
@@ -101,6 +105,7 @@ impl FixtureSet {
             manifest_identity,
             index,
             files: Mutex::default(),
+            external: None,
             verified: None,
         })
     }
@@ -216,14 +221,43 @@ impl FixtureSet {
         self.read(self.entry(Role::Constant, name)?)
     }
 
-    /// The manifest's entries for weights, in its order.
+    /// The entries of all weights: those of the manifest in its order, then external ones.
     pub fn weights(&self) -> impl Iterator<Item = &TensorEntry> {
         self.entries(Role::Weight)
     }
 
-    /// The manifest's entries with this role, in its order.
+    /// The manifest's entries with this role, in its order, then those of external weights.
     pub fn entries(&self, role: Role) -> impl Iterator<Item = &TensorEntry> {
-        self.manifest.tensors.iter().filter(move |entry| entry.role == role)
+        let external = self.external.iter().flat_map(ExternalWeights::entries);
+        self.manifest.tensors.iter().chain(external).filter(move |entry| entry.role == role)
+    }
+
+    /// Adds external weights to those of the manifest. Their elements are read from their own files.
+    ///
+    /// # Errors
+    ///
+    /// When the manifest has a weight of the same name, or a file is not the one that was verified.
+    pub fn with_external(mut self, external: ExternalWeights) -> Result<Self, FixtureError> {
+        let in_set = |name: &String| self.index.contains_key(&(Role::Weight, name.clone()));
+        let twice = external.entries().map(|entry| &entry.name).find(|name| in_set(name)).cloned();
+        if let Some(name) = twice {
+            return Err(ExternalError::InSet { name }.into());
+        }
+        for (name, file) in external.files() {
+            let verified = self.verified.as_ref();
+            if verified.is_some_and(|verified| verified.get(name).copied() != file.identity()) {
+                let (set, path) = (self.set, file.path().to_owned());
+                return Err(FixtureError::Changed { set, path, how: NOT_VERIFIED });
+            }
+        }
+        self.files().extend(external.files().map(|(name, file)| (name.to_owned(), file.clone())));
+        self.external = Some(external);
+        Ok(self)
+    }
+
+    /// The external weights that were added.
+    pub fn external(&self) -> Option<&ExternalWeights> {
+        self.external.as_ref()
     }
 
     /// The identities of the files opened so far, the manifest among them, by their paths relative to the folder.
@@ -305,9 +339,10 @@ impl FixtureSet {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The path of a file of the set.
+    /// The path of a file of the set, or of external weights.
     pub(super) fn path(&self, file: &str) -> PathBuf {
-        self.folder.join(file)
+        let external = self.external.as_ref().and_then(|external| external.path(file));
+        external.map_or_else(|| self.folder.join(file), Path::to_owned)
     }
 
     /// The folder with links resolved.
@@ -317,12 +352,18 @@ impl FixtureSet {
 
     /// Whether the manifest lists a tensor with this role and name.
     pub(super) fn lists(&self, role: Role, name: &str) -> bool {
-        self.index.contains_key(&(role, name.to_owned()))
+        self.find(role, name).is_some()
+    }
+
+    fn find(&self, role: Role, name: &str) -> Option<&TensorEntry> {
+        let listed = self.index.get(&(role, name.to_owned())).map(|&index| &self.manifest.tensors[index]);
+        let external = self.external.as_ref().filter(|_| role == Role::Weight);
+        listed.or_else(|| external?.entry(name))
     }
 
     fn entry(&self, role: Role, name: &str) -> Result<&TensorEntry, FixtureError> {
-        match self.index.get(&(role, name.to_owned())) {
-            Some(&index) => Ok(&self.manifest.tensors[index]),
+        match self.find(role, name) {
+            Some(entry) => Ok(entry),
             None => Err(FixtureError::NotListed {
                 set: self.set.clone(),
                 role,

@@ -2,18 +2,23 @@
 
 use std::path::Path;
 
+use super::external::open_external;
 use super::reference_block::reference_block;
 use crate::files::regular;
 use crate::gate::Class;
-use crate::golden::{ChecksumMemory, FixtureSet, Role};
+use crate::golden::{ChecksumMemory, FixtureError, FixtureSet, Role};
 use crate::run_folder::Obstacle;
 use crate::spec::{Device, Spec};
 use crate::tensor::Dtype;
+use crate::weights::is_declared;
 
 /// Checks the fixtures of a spec, and returns the fixture set if it can be read, with the problems found.
 ///
 /// The fixtures must exist, come from the reference that the spec names (its script lies under `root`), and match their
 /// manifest. `memory` holds the checksums that are already known.
+///
+/// External weights are added to the set and verified, too. If they are not on this machine, the set is returned without
+/// them, which is no problem of the set: [`Spec::unmet`] reports it.
 pub fn look_at_fixtures(
     spec: &Spec,
     root: &Path,
@@ -41,9 +46,31 @@ pub fn look_at_fixtures(
             return (Some(set), vec![obstacle]);
         }
     }
-    let mut obstacles: Vec<Obstacle> = set.verify(memory).into_iter().map(Obstacle::from).collect();
+    let (set, mut obstacles) = match add_external(spec, set, memory) {
+        Ok(added) => added,
+        Err(error) => return (None, vec![error.into()]),
+    };
+    obstacles.extend(set.verify(memory).into_iter().map(Obstacle::from));
     obstacles.extend(float64(spec, &set));
     (Some(set), obstacles)
+}
+
+/// Returns the set with its external weights, and what is wrong with their checksums.
+fn add_external(
+    spec: &Spec,
+    set: FixtureSet,
+    memory: &mut ChecksumMemory,
+) -> Result<(FixtureSet, Vec<Obstacle>), FixtureError> {
+    let Some(external) = spec.external() else { return Ok((set, Vec::new())) };
+    let opened = match open_external(external) {
+        Ok(opened) => opened,
+        Err(error) if error.is_absent() => return Ok((set, Vec::new())),
+        Err(error) => return Err(error.into()),
+    };
+    let recorded = set.manifest().external_weights.as_deref();
+    let problems = opened.verify(set.name(), external.sha256.as_ref(), recorded, memory);
+    let obstacles = problems.into_iter().map(|problem| FixtureError::from(problem).into()).collect();
+    Ok((set.with_external(opened)?, obstacles))
 }
 
 /// Inputs and weights in float64, unless the spec is for the CPU: MLX supports float64 only there.
@@ -55,9 +82,10 @@ fn float64(spec: &Spec, set: &FixtureSet) -> Vec<Obstacle> {
         return Vec::new();
     }
     let inputs = set.entries(Role::Input).filter(|entry| spec.inputs.contains(&entry.name));
-    let files = spec.weights.as_ref().map(|weights| weights.files.as_slice()).unwrap_or_default();
-    let weights =
-        set.weights().filter(|entry| files.contains(&entry.file) || spec.adapters.contains(&entry.file));
+    let weights = set.weights().filter(|entry| {
+        spec.weights.as_ref().is_some_and(|weights| is_declared(entry, weights))
+            || spec.adapters.contains(&entry.file)
+    });
     inputs
         .chain(weights)
         .filter(|entry| entry.dtype == Dtype::Float64)

@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::folder::Folder;
 use crate::approval::Approval;
 use crate::debug::DebugTask;
+use crate::external::ExternalFile;
 use crate::files::identity::FileIdentity;
-use crate::golden::FixtureSet;
+use crate::golden::{ExternalWeights, FixtureSet};
 use crate::spec::{Devices, Inject, Spec};
 
 /// The name of the file in the folder of the spec.
@@ -76,11 +77,19 @@ pub struct Verified {
     pub spec: String,
     /// The verified files of the fixture set, with the manifest.
     pub fixtures: BTreeMap<String, FileIdentity>,
+    /// The files of external weights, whose identities are among `fixtures`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub external: Vec<ExternalFile>,
 }
 
 impl Verified {
     /// Returns the identities of the spec and of its fixtures.
     pub fn of(spec: &Spec, fixtures: Option<&FixtureSet>) -> Self {
-        Self { spec: spec.digest(), fixtures: fixtures.map(FixtureSet::identities).unwrap_or_default() }
+        let external = fixtures.and_then(FixtureSet::external).map(ExternalWeights::located);
+        Self {
+            spec: spec.digest(),
+            fixtures: fixtures.map(FixtureSet::identities).unwrap_or_default(),
+            external: external.unwrap_or_default(),
+        }
     }
 }

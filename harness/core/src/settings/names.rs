@@ -37,6 +37,7 @@ pub const INTERNAL: &[&str] = &[
     ASKED,
     INVOCATION,
     "PARITY_EXPECT",
+    "PARITY_EXTERNAL",
     "PARITY_LINT",
     "PARITY_NEW_INPUTS",
     "PARITY_REFERENCE",
@@ -52,10 +53,11 @@ pub fn unknown<'a>(names: impl IntoIterator<Item = &'a String>) -> BTreeSet<&'a 
     names.into_iter().filter(|name| name.starts_with("PARITY_") && !is_known(name)).collect()
 }
 
-/// Returns whether a spec lists the variable in its `requires`.
+/// Returns whether a spec lists the variable in its `requires`, or finds external weights by it.
 pub fn is_required(name: &str, specs: &[Spec]) -> bool {
     let of = |requirement: &Requirement| matches!(requirement, Requirement::Env(other) if other == name);
-    specs.iter().any(|spec| spec.requires.iter().any(of))
+    let finds = |spec: &Spec| spec.external().is_some_and(|external| external.path.names_variable(name));
+    specs.iter().any(|spec| spec.requires.iter().any(of) || finds(spec))
 }
 
 /// Returns a suggestion of similar settings for an unknown name, as the end of a message.

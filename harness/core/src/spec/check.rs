@@ -7,15 +7,15 @@ use super::checkpoint::{Draft, check_checkpoint};
 use super::choice::injected_alone;
 use super::decode::{At, Decode, Maybe, Reader};
 use super::expand::{Expanded, expand};
-use super::file::{QuantizedFile, ReferenceFile, SpecFile, WeightsFile};
+use super::file::{ReferenceFile, SpecFile};
 use super::keywords::Device;
-use super::model::{MemoryGate, Packing, Reference, Spec, Weights};
+use super::model::{MemoryGate, Reference, Spec};
 use super::policy::Policies;
 use super::problem::{Problem, SourceSpan, SpecError, quoted};
-use super::rules::{level, names, version};
+use super::rules::{level, names, relative, version};
 use super::twins::twins;
+use super::weights_key::{weight_file, weights};
 use super::yaml::{self, Keys};
-use crate::tensor::{Dtype, convert_advice};
 use crate::text::suggest::did_you_mean;
 
 /// Reads one spec from its text. `path` is for messages only.
@@ -126,17 +126,6 @@ fn port_name(port: &At<String>, reader: &mut Reader<'_>) {
     }
 }
 
-/// Reports a path that is not inside `root`.
-fn relative(at: &At<String>, root: &str, reader: &mut Reader<'_>) {
-    let path = &at.value;
-    let part =
-        |part: &str| !part.is_empty() && part != "." && part != ".." && !part.contains(['\\', ':', '\0']);
-    if path.len() > 1_000 || !path.split('/').all(part) {
-        let allowed = format!("expected a path inside {root}, with `/` and without `.` or `..`");
-        reader.problem(&at.place, format!("path {} is not allowed", quoted(path)), allowed);
-    }
-}
-
 fn reference(file: &ReferenceFile, reader: &mut Reader<'_>) -> Reference {
     if let Some(script) = file.script.get() {
         relative(script, "the project's root", reader);
@@ -189,53 +178,6 @@ fn variables(list: &Maybe<Vec<At<String>>>, reader: &mut Reader<'_>) -> Vec<Stri
     list.into_iter().map(|at| at.value.clone()).collect()
 }
 
-fn weights(file: &WeightsFile, place: &SourceSpan, reader: &mut Reader<'_>) -> Weights {
-    match (&file.file, &file.shards) {
-        (Maybe::Absent, Maybe::Absent) => {
-            reader.problem(place, "`weights` names no file", "expected `file` or `shards`");
-        }
-        (file, shards) => {
-            if let (Some(file), Some(shards)) = (file.place(), shards.place()) {
-                let problem =
-                    Problem::new(shards, "`weights` has both `file` and `shards`", "expected one of them");
-                reader.problems.push(problem.related(file, "`file`"));
-            }
-        }
-    }
-    let files: Vec<&At<String>> =
-        file.file.get().into_iter().chain(file.shards.value().into_iter().flatten()).collect();
-    if file.shards.value().is_some_and(Vec::is_empty)
-        && let Some(place) = file.shards.place()
-    {
-        reader.problem(place, "`shards` is empty", "expected at least one file");
-    }
-    for at in &files {
-        weight_file(at, reader);
-    }
-    let list = |list: &Maybe<Vec<At<String>>>| {
-        list.value().map_or_else(Vec::new, |list| list.iter().map(|at| at.value.clone()).collect())
-    };
-    Weights {
-        files: files.into_iter().map(|at| at.value.clone()).collect(),
-        rename: file.rename.value().map(|rename| rename.0.clone()).unwrap_or_default(),
-        allow_missing: list(&file.allow_missing),
-        expect: list(&file.expect),
-        frozen: list(&file.frozen),
-        dtype: file.dtype.get().and_then(|dtype| weight_dtype(dtype, reader)),
-        quantized: file.quantized.value().and_then(|file| packing(file, reader)),
-    }
-}
-
-/// Reports a weight file that is not inside the fixture folder, or that is never read.
-fn weight_file(at: &At<String>, reader: &mut Reader<'_>) {
-    relative(at, "the fixture folder", reader);
-    let advice = convert_advice(&at.value);
-    if !advice.is_empty() {
-        let problem = format!("`{}` is a PyTorch pickle, which is never read", at.value);
-        reader.problem(&at.place, problem, format!("expected .npy, .npz or .safetensors{advice}"));
-    }
-}
-
 /// The files of adapters. Adapters change weights, so the spec must have some, in other files.
 fn adapters(file: &SpecFile, reader: &mut Reader<'_>) -> Vec<String> {
     let Some(at) = file.adapters.get() else { return Vec::new() };
@@ -259,33 +201,6 @@ fn adapters(file: &SpecFile, reader: &mut Reader<'_>) -> Vec<String> {
         }
     }
     at.value.iter().map(|one| one.value.clone()).collect()
-}
-
-/// The dtype of all floating-point weights, which must be a float.
-fn weight_dtype(dtype: &At<Dtype>, reader: &mut Reader<'_>) -> Option<Dtype> {
-    if !dtype.value.is_float() {
-        let allowed =
-            "expected the dtype of the floating-point weights: `float16`, `bfloat16`, `float32`, `float64`";
-        reader.problem(&dtype.place, format!("found `{}`", dtype.value), allowed);
-        return None;
-    }
-    Some(dtype.value)
-}
-
-fn packing(file: &QuantizedFile, reader: &mut Reader<'_>) -> Option<Packing> {
-    let mut one_of = |found: &Maybe<u32>, allowed: &[u32]| {
-        let at = found.get()?;
-        if !allowed.contains(&at.value) {
-            let allowed: Vec<String> = allowed.iter().map(u32::to_string).collect();
-            let message = format!("found {}, which MLX cannot pack", at.value);
-            reader.problem(&at.place, message, format!("expected one of {}", allowed.join(", ")));
-            return None;
-        }
-        Some(at.value)
-    };
-    let (bits, group_size) =
-        (one_of(&file.bits, &Packing::BITS), one_of(&file.group_size, &Packing::GROUP_SIZES));
-    Some(Packing { bits: bits?, group_size: group_size? })
 }
 
 /// The checkpoints that `inject` names, singly or all of a loop by its name as written.

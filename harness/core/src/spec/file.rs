@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use super::decode::{At, Decode, Reader, entries, mapping};
+use super::external::FileHashes;
 use super::keywords::{Compare, Device, NanRule, Stage, TwinGate};
 use super::requirement::Requirement;
 use super::values::{Bytes, DimFile, Loop, Params, PartFile, Range, Rename, Timeout};
@@ -174,14 +175,23 @@ mapping! {
 }
 
 mapping! {
-    /// The weight files and the requirements on them. One of `file` and `shards` is required.
-    #[schemars(extend("oneOf" = [{"required": ["file"]}, {"required": ["shards"]}]))]
+    /// The weight files and the requirements on them. One of `file`, `shards` and `external` is required.
+    #[schemars(extend(
+        "oneOf" = [{"required": ["file"]}, {"required": ["shards"]}, {"required": ["external"]}],
+        "dependentRequired" = {"sha256": ["external"]},
+    ))]
     struct WeightsFile ("`weights`", required: []) {
         /// The file in the fixture folder.
         file: String,
         /// The files in the fixture folder, if the weights are in several.
         #[schemars(length(min = 1))]
         shards: Vec<At<String>>,
+        /// Files outside the project that are never copied: an absolute path with variables and wildcards, e.g.
+        /// `${HF_HOME}/hub/models--org--name/snapshots/*/*.safetensors`, or that of one `*.index.json`.
+        #[schemars(extend("pattern" = "^[/$].*\\.(safetensors|index\\.json)$"))]
+        external: String,
+        /// The SHA-256 of the external file, or one per name of a file; by default those that the manifest records.
+        sha256: FileHashes,
         /// Parts of the reference's tensor names and what they are called in the port.
         rename: Rename,
         /// Names or `*` patterns of parameters that the files need not have.

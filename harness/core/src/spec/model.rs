@@ -10,8 +10,10 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use super::checkpoints::{Checkpoint, Checkpoints, hit_name};
+use super::external::External;
 use super::keywords::Device;
 use super::requirement::Requirement;
+use crate::external::{ExternalError, locate};
 use crate::files::hash::hex;
 use crate::gate::Gate;
 use crate::tensor::Dtype;
@@ -128,8 +130,11 @@ pub struct Reference {
 /// The weight files of a spec and the requirements on them.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Weights {
-    /// Files in the fixture folder; more than one are shards of one set.
+    /// Files in the fixture folder; more than one are shards of one set. Empty for external weights.
     pub files: Vec<String>,
+    /// Files outside the project.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub external: Option<External>,
     /// Parts of the reference's tensor names and what they are called in the port.
     pub rename: BTreeMap<String, String>,
     /// Names or `*` patterns of parameters that the files need not have.
@@ -297,9 +302,20 @@ impl Spec {
         hex(&Sha256::digest(serde_json::to_vec(self).unwrap_or_default()))
     }
 
-    /// Why the spec cannot run on this host: the first requirement that is not met.
+    /// The external weights; `None` if all weights are in the fixture folder.
+    pub fn external(&self) -> Option<&External> {
+        self.weights.as_ref()?.external.as_ref()
+    }
+
+    /// Why the spec cannot run on this host: the first requirement that is not met, or external weights that are not here.
     pub fn unmet(&self, host: &super::Host<'_>) -> Option<String> {
-        self.requires.iter().find_map(|requirement| requirement.unmet(host))
+        let unmet = self.requires.iter().find_map(|requirement| requirement.unmet(host));
+        unmet.or_else(|| {
+            // Everything else that is wrong with the files makes the tests red.
+            let absent =
+                locate(&self.external()?.path, host.variable).err().filter(ExternalError::is_absent)?;
+            Some(format!("needs its external weights: {absent}"))
+        })
     }
 }
 

@@ -1,5 +1,6 @@
 //! Conditions under which a spec runs. They are known when trials are listed.
 
+use std::ffi::OsString;
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -39,6 +40,8 @@ pub struct Host<'a> {
     pub fixtures: bool,
     /// Whether an environment variable is set and not empty.
     pub env: &'a dyn Fn(&str) -> bool,
+    /// The value of an environment variable.
+    pub variable: &'a dyn Fn(&str) -> Option<OsString>,
 }
 
 impl Host<'static> {
@@ -50,6 +53,7 @@ impl Host<'static> {
             gpu: std::env::consts::OS == "macos",
             fixtures: fixture_root.join(folder).is_dir(),
             env: &|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()),
+            variable: &|name| std::env::var_os(name),
         }
     }
 }
@@ -150,8 +154,9 @@ mod tests {
 
     #[test]
     fn each_requirement_says_why_it_is_not_met() {
-        let bare = Host { os: "linux", gpu: false, fixtures: false, env: &|_| false };
-        let full = Host { os: "macos", gpu: true, fixtures: true, env: &|name| name == "BIG" };
+        let bare = Host { os: "linux", gpu: false, fixtures: false, env: &|_| false, variable: &|_| None };
+        let full =
+            Host { os: "macos", gpu: true, fixtures: true, env: &|name| name == "BIG", variable: &|_| None };
         let unmet = |requirement: &Requirement| requirement.unmet(&bare).unwrap();
         assert_eq!(unmet(&Requirement::Gpu), "needs a GPU that MLX can use");
         assert_eq!(unmet(&Requirement::Macos), "needs macOS, but this is linux");

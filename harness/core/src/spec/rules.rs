@@ -25,6 +25,17 @@ pub(super) fn tolerance(at: &At<f64>, reader: &mut Reader<'_>) -> bool {
     right
 }
 
+/// Reports a path that is not inside `root`.
+pub(super) fn relative(at: &At<String>, root: &str, reader: &mut Reader<'_>) {
+    let path = &at.value;
+    let part =
+        |part: &str| !part.is_empty() && part != "." && part != ".." && !part.contains(['\\', ':', '\0']);
+    if path.len() > 1_000 || !path.split('/').all(part) {
+        let allowed = format!("expected a path inside {root}, with `/` and without `.` or `..`");
+        reader.problem(&at.place, format!("path {} is not allowed", quoted(path)), allowed);
+    }
+}
+
 /// The level; 0 when the key is absent or its value is too large, which is then reported.
 pub(super) fn level(level: &Maybe<u32>, reader: &mut Reader<'_>) -> u8 {
     let Some(at) = level.get() else { return 0 };

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// Two equal identities belong to the same, unchanged file. A copy with the old times (`cp -p`, `touch -r`, `rsync -t`)
 /// has a different identity, because only the kernel sets the time of change. The one exception is a second change
 /// before the clock moves on; see [`was_settled`](Self::was_settled).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileIdentity {
     device: u64,
@@ -46,6 +46,11 @@ impl FileIdentity {
     /// When the file does not exist or its metadata cannot be read.
     pub fn at(path: &Path) -> io::Result<Self> {
         fs::metadata(path).map(|metadata| Self::of_metadata(&metadata))
+    }
+
+    /// The bytes of the file.
+    pub fn size(&self) -> u64 {
+        self.size
     }
 
     fn of_metadata(metadata: &Metadata) -> Self {

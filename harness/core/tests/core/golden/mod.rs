@@ -2,6 +2,7 @@
 
 mod access;
 mod changes;
+mod external;
 mod problems;
 mod recipes;
 

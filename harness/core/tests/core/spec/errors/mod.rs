@@ -171,7 +171,7 @@ fn inputs_weights_and_the_rest_of_a_spec() {
                `@`, `-`"],
     );
     check_key("inputs: a", &["5:9: found the text `a`: expected a list"]);
-    check_key("weights: {}", &["5:10: `weights` names no file: expected `file` or `shards`"]);
+    check_key("weights: {}", &["5:10: `weights` names no file: expected `file`, `shards` or `external`"]);
     check_key(
         "weights: {file: a, shards: [b]}",
         &["5:28: `weights` has both `file` and `shards`: expected one of \
@@ -185,6 +185,19 @@ fn inputs_weights_and_the_rest_of_a_spec() {
            tensor.contiguous().clone() for name, tensor in torch.load('model.pt', map_location='cpu', \
            weights_only=True).items()}, 'model.safetensors')\"`",
         ],
+    );
+    check_key("weights: {external: '${A:-/b}/*.safetensors'}\nadapters: [b, c]", &[]);
+    check_key(
+        "weights: {external: /a.safetensors, file: b}",
+        &["5:21: `weights` has both `file` and `external`: expected one of them (5:43: `file`)"],
+    );
+    check_key(
+        "weights: {external: /a.safetensors, sha256: a}",
+        &["5:45: found `a`: expected a SHA-256: 64 hexadecimal digits"],
+    );
+    check_key(
+        "weights: {external: ~/a.safetensors}",
+        &["5:21: the path begins with `~`, which only shells replace: write `${HOME}`"],
     );
     check_key("weights: {file: a}\nadapters: [b, c]", &[]);
     check_key("weights: {file: a}\nadapters: []", &["6:11: `adapters` is empty: expected at least one file"]);
@@ -217,7 +230,7 @@ fn inputs_weights_and_the_rest_of_a_spec() {
     check_key(
         "weights: {file: a, renames: {}}",
         &["5:20: unknown key `renames` in `weights`, did you mean \
-               `rename`? expected one of `file`, `shards`, `rename`, `allow_missing`, `expect`, `frozen`, `dtype`, \
+               `rename`? expected one of `file`, `shards`, `external`, `sha256`, `rename`, `allow_missing`, `expect`, `frozen`, `dtype`, \
                `quantized`"],
     );
     check_key(
