@@ -18,7 +18,7 @@ _NPY: Any = np.lib.format
 
 FORMATS = ("safetensors", "npz", "npy")
 
-_SAFETENSORS = {
+SAFETENSORS = {
     "BOOL": "bool",
     **{f"{sign}{bits}": f"{word}{bits}" for sign, word in (("U", "uint"), ("I", "int")) for bits in (8, 16, 32, 64)},
     "F16": "float16",
@@ -48,10 +48,10 @@ def read(path: Path) -> dict[str, Value]:
         found = {}
         parts: Any = deserialize(path.read_bytes())  # type: ignore[no-untyped-call]
         for name, part in parts:
-            dtype = _SAFETENSORS.get(part["dtype"])
+            dtype = SAFETENSORS.get(part["dtype"])
             if dtype is None:
                 raise ValueError(
-                    f"`{path}` holds {part['dtype']} in `{name}`, expected one of {', '.join(_SAFETENSORS)}"
+                    f"`{path}` holds {part['dtype']} in `{name}`, expected one of {', '.join(SAFETENSORS)}"
                 )
             bits = np.frombuffer(bytes(part["data"]), dtype=STORED[dtype]).reshape(part["shape"])
             found[name] = Value(dtype, bits)

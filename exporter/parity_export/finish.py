@@ -229,6 +229,8 @@ def manifest(
     adapted = adapters.facts(recorder)
     if adapted is not None:
         found["adapters"] = adapted
+    if recorder.settings.external is not None:
+        found["external_weights"] = list(recorder.settings.external.records)
     if recipes is not None:
         found["recipes"] = {"file": RECIPES, "sha256": hashlib.sha256(recipes).hexdigest()}
     return {**found, "tensors": entries}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -51,7 +51,7 @@ class Wanted:
 
 def check(
     recipe: Recipe,
-    leaves: Mapping[tuple[str, str], Value],
+    leaves: Mapping[tuple[str, str], Value | Callable[[], Value]],
     wanted: Mapping[str, Wanted],
     side: Any,
 ) -> None:
@@ -96,7 +96,7 @@ def _computed(
     recipe: Recipe,
     number: int,
     values: Mapping[int, Any],
-    leaves: Mapping[tuple[str, str], Value],
+    leaves: Mapping[tuple[str, str], Value | Callable[[], Value]],
     side: Any,
 ) -> tuple[Any, str | None]:
     """Returns a node's value, or why it cannot be computed; neither if it needs an unknown value."""
@@ -104,7 +104,8 @@ def _computed(
     if node.op == "unknown" or any(operand not in values for operand in node.operands()):
         return None, None
     if node.op in ("input", "weight"):
-        return side.tensor_of(leaves[node.op, str(node.attributes["name"])]), None
+        leaf = leaves[node.op, str(node.attributes["name"])]
+        return side.tensor_of(leaf if isinstance(leaf, Value) else leaf()), None
     if node.op == "constant":
         constant = recipe.constants[number]
         return side.tensor_of(constant.truth or constant.value), None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -100,8 +101,14 @@ def settle(recorder: Collector, truths: Mapping[str, Value]) -> None:
         return
     tracing.is_settled = True
     wanted = {name: Wanted(golden.value, truths.get(name), golden.floor) for name, golden in recorder.goldens.items()}
-    leaves = {("input", name): pin.value for name, pin in recorder.pins.inputs.items()}
+    leaves: dict[tuple[str, str], Value | Callable[[], Value]] = {
+        ("input", name): pin.value for name, pin in recorder.pins.inputs.items()
+    }
     leaves |= {("weight", name): pin.value for name, pin in recorder.pins.weights.items()}
+    external = recorder.settings.external
+    if external is not None:
+        # Each is read when the check needs it.
+        leaves |= {("weight", name): partial(external.value, name) for name in external.places}
     if tracing.tracers:
         side = "torch_replay" if "torch" in tracing.tracers else "numpy_replay"
         check(tracing.recipe, leaves, wanted, importlib.import_module(f".{side}", __package__))

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Literal, TypeVar
 
 from . import adapters as adapting
-from . import choices, training
+from . import choices, external, training
 from . import pins as pinning
 from .collector import Collector, Kind, Stopped
 from .draws import states
@@ -150,6 +150,53 @@ class Recorder(Collector):
         taken = {name for held, names in self.adapted_in if held is state for name in names}
         own = {name: tensor for name, tensor in tensors.items() if name not in taken}
         back = self._keep(own, prefix, file, vary, caller(self.sources))
+        side = side_of(state)
+        if side is None:
+            return back
+        self.training.modules.append((state, prefix))
+        return side.load_into(state, back, self.is_float64)
+
+    @property
+    def external_files(self) -> list[Path]:
+        """The files of the spec's `weights.external`, for example to find a config beside them."""
+        return list(external.required(self.settings.external).paths)
+
+    def external_tensors(self, like: Any = "numpy") -> dict[str, Any]:
+        """Returns the tensors of the spec's `weights.external` by name, as `load` does.
+
+        Loaders of other libraries do not work in a float64 run, where they make float64 tensors of float32 bytes.
+        """
+        files = external.required(self.settings.external)
+        values = {name: files.value(name) for name in files.places}
+        if self.is_float64:
+            values = {name: value.widened() if value.is_inexact else value for name, value in values.items()}
+        return {name: hand_back(value, like) for name, value in values.items()}
+
+    def external_weights(self, state: Any, *, prefix: str = "") -> Any:
+        """Returns external weights to continue with. They are not saved: the port reads the same files.
+
+        `state` is as in `weights`, after the script has loaded the files into it. `prefix` comes before the names of
+        its tensors in the files. Recipes refer to the tensors whose name and shape the files have.
+        """
+        tensors = pinning.as_tensors(state)
+        files = self.settings.external
+        own = set(tensors) if files is None else external.known(files, tensors, prefix)
+        others = [name for name in tensors if name not in own]
+        if others and self._first is None:
+            first = f"{prefix}{others[0]}"
+            self.pins.notes.append(
+                f"{len(others)} of {len(tensors)} external weights are not in the files, first `{first}`"
+            )
+        back = dict(tensors)
+        if self.is_float64:
+            values = {name: host(tensor, f"weight `{prefix}{name}`") for name, tensor in back.items()}
+            back = {
+                name: hand_back(value.widened(), tensors[name]) if value.is_inexact else tensors[name]
+                for name, value in values.items()
+            }
+        if self.tracing is not None:
+            traced = {name: self.tracing.leaf("weight", prefix + name, back[name]) for name in own}
+            back = {name: traced.get(name, tensor) for name, tensor in back.items()}
         side = side_of(state)
         if side is None:
             return back

@@ -13,6 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from . import external
+from .external import ExternalFiles
+
 # Variables that change the results of a reference or their order, each with the library that reads it, or None if
 # several do. The manifest lists those that are set and whose library is imported.
 NUMERIC = {
@@ -56,6 +59,7 @@ class Settings:
     refuse: bool
     spread: bool
     expected: Expected
+    external: ExternalFiles | None
 
     @classmethod
     def read(
@@ -78,6 +82,7 @@ class Settings:
             refuse=_choice(lint, "PARITY_LINT", ("refuse", "report")) == "refuse",
             spread=_flag(spread, "PARITY_SPREAD"),
             expected=_expected(expect),
+            external=external.read(),
         )
 
 

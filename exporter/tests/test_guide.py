@@ -70,6 +70,26 @@ def test_the_adapter_example_writes_a_sound_set(export: Any) -> None:
     assert made.entries["weight", "base_model.model.0.lora_A.weight"]["file"] == "adapters.safetensors"
 
 
+def test_the_external_example_writes_a_set_without_weights(
+    export: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = pytest.importorskip("torch", reason="needs torch: install the `torch` group of references/")
+    from safetensors.torch import save_file
+
+    shards = []
+    for layer in (0, 2):
+        path = tmp_path / f"model-{layer}.safetensors"
+        made = torch.nn.Linear(16, 16)
+        save_file({f"{layer}.{name}": tensor for name, tensor in made.state_dict().items()}, path)
+        shards.append({"name": path.name, "path": str(path), "size": path.stat().st_size, "sha256": "0" * 64})
+    (tmp_path / "external.json").write_text(json.dumps(shards))
+    monkeypatch.setenv("PARITY_EXTERNAL", str(tmp_path / "external.json"))
+    made = export(space_of(example("large-models.md", "external_tensors"))["reference"], lint="refuse", script=__file__)
+    assert list(made.goldens) == ["0", "2"]
+    assert not [entry for entry in made.manifest["tensors"] if entry["role"] == "weight"]
+    assert made.report["counts"]["recipes"] == 2
+
+
 def test_the_second_reference_computes_what_the_numpy_example_computes(export: Any, tmp_path: Path) -> None:
     first = export(space_of(example("exporting.md", "np.linspace"))["reference"], script=__file__)
     second = export(space_of(example("exporting.md", "np.arange(steps"))["reference"], tmp_path / "b", script=__file__)

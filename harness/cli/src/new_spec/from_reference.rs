@@ -84,6 +84,7 @@ fn list(project: &Project, arguments: &Arguments, script: &str) -> Result<Listin
         source: None,
         params: &params,
         env: &[],
+        external: None,
         timeout: bounds::DEFAULT_SCRIPT_TIMEOUT,
         memory: arguments.memory.unwrap_or_else(default_memory),
     };

@@ -31,7 +31,7 @@ pub(super) fn run(project: &Project, arguments: &Arguments) -> Result<(), CliErr
     let mut environments = Environments::new(project, arguments.yes);
     let runner = environments.of(&project.root().join(&reference.script))?;
     let memory = arguments.memory.unwrap_or_else(default_memory);
-    let listing = ListingRequest::of(reference, memory).run(project, &runner)?;
+    let listing = ListingRequest::of(reference, spec.external(), memory).run(project, &runner)?;
     let tapped = undeclared_taps(project, &spec)?;
     let has_exact = Specs::load(&project.spec_root()).policies.named.contains_key("exact");
     let found = Missing::of(&spec, &listing, &tapped, has_exact);

@@ -124,6 +124,9 @@ fn manifest_changes(old: &Manifest, new: &Manifest) -> Vec<String> {
     if old.adapters != new.adapters {
         found.push("adapters".to_owned());
     }
+    if old.external_weights != new.external_weights {
+        found.push("external_weights".to_owned());
+    }
     if old.second_reference != new.second_reference {
         found.push("second_reference".to_owned());
     }

@@ -1,8 +1,10 @@
 //! A reference script in debug mode.
 
+use std::fs;
 use std::process::Command;
 
 use super::error::RegenerateError;
+use super::external_files::{ExternalFiles, LIST};
 use super::script_call::ScriptCall;
 use super::workplace::committed;
 use crate::Project;
@@ -26,6 +28,13 @@ pub(crate) fn debug_script(
         ScriptCall { project, runner, script: &reference.script, reference: &block, env: &reference.env };
     let mut command = call.unguarded();
     command.arg("--debug");
+    if let Some(external) = spec.external() {
+        let home = project.private_folder();
+        fs::create_dir_all(&home)
+            .and_then(|()| project.keep_git_away())
+            .map_err(|source| RegenerateError::write(&home, source))?;
+        ExternalFiles::of(project, &spec.id, external, home.join(LIST))?.tell(&mut command);
+    }
     let fixture_root = project.fixture_root();
     if committed(&fixture_root, &spec.fixtures).is_some() {
         command.env("PARITY_REUSE", fixture_root.join(&spec.fixtures));

@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use crate::error::CommandError;
 use crate::references::ReferencesError;
+use mlx_parity_core::external::ExternalError;
 use mlx_parity_core::files::size;
 use mlx_parity_core::golden::FixtureError;
 use mlx_parity_core::run_folder::Obstacle;
@@ -26,6 +27,10 @@ pub(crate) enum RegenerateError {
         "specs `{first}` and `{second}` share the fixtures `{set}`, but have different `reference` blocks"
     )]
     TwoReferences { set: String, first: String, second: String },
+    #[error("specs `{first}` and `{second}` share the fixtures `{set}`, but have different external weights")]
+    TwoExternal { set: String, first: String, second: String },
+    #[error("the external weights of `{set}` cannot be used")]
+    External { set: String, source: Box<ExternalError> },
     #[error(transparent)]
     References(#[from] ReferencesError),
     #[error(transparent)]
@@ -93,6 +98,10 @@ impl CommandError for RegenerateError {
             Self::BrokenSpecs { .. } => "see what is wrong with `cargo xtask lint`, or name the specs to regenerate".into(),
             Self::NoReference { .. } => "name the script that exports its goldens in `reference.script`".into(),
             Self::TwoReferences { .. } => "give both the same `reference`, or one of them its own `fixtures`".into(),
+            Self::TwoExternal { .. } => {
+                "give both the same `external` and `sha256`, or one of them its own `fixtures`".into()
+            }
+            Self::External { .. } => return None,
             Self::Setting(_) => return None,
             Self::TooLarge { .. } => {
                 "remove old runs with `cargo xtask clean`, remove fixtures, or raise PARITY_SIZE_LIMIT".into()

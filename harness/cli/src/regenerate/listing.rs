@@ -8,13 +8,14 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::error::RegenerateError;
+use super::external_files::{ExternalFiles, LIST};
 use super::script_call::{ScriptCall, duration};
 use crate::Project;
 use crate::references::Runner;
 use crate::script;
 use mlx_parity_core::files::regular;
 use mlx_parity_core::files::size;
-use mlx_parity_core::spec::Reference;
+use mlx_parity_core::spec::{External, Reference};
 use mlx_parity_core::tensor::Dtype;
 
 /// Everything that one run of a script recorded.
@@ -66,19 +67,22 @@ pub(crate) struct ListingRequest<'a> {
     pub(crate) source: Option<&'a str>,
     pub(crate) params: &'a Map<String, Value>,
     pub(crate) env: &'a [String],
+    /// The external weights that the script reads.
+    pub(crate) external: Option<&'a External>,
     pub(crate) timeout: Duration,
     /// In bytes.
     pub(crate) memory: u64,
 }
 
 impl<'a> ListingRequest<'a> {
-    /// Lists the script of a spec, with its params.
-    pub(crate) fn of(reference: &'a Reference, memory: u64) -> Self {
+    /// Lists the script of a spec, with its params and its external weights.
+    pub(crate) fn of(reference: &'a Reference, external: Option<&'a External>, memory: u64) -> Self {
         Self {
             script: &reference.script,
             source: reference.source.as_deref(),
             params: &reference.params,
             env: &reference.env,
+            external,
             timeout: reference.timeout,
             memory,
         }
@@ -106,6 +110,9 @@ impl<'a> ListingRequest<'a> {
             .map_err(|source| RegenerateError::write(&in_use, source))?;
         let report = folder.path().join("listing.json");
         command.arg("--list").env("PARITY_REPORT", &report);
+        if let Some(external) = self.external {
+            ExternalFiles::of(project, self.script, external, folder.path().join(LIST))?.tell(&mut command);
+        }
         let ended = script::run(&mut command, self.timeout).map_err(|error| call.not_started(&error))?;
         match ended.code {
             Some(0) => {}

@@ -9,6 +9,7 @@ use walkdir::WalkDir;
 
 use super::error::RegenerateError;
 use super::exporter_report::ExporterReport;
+use super::external_files::{ExternalFiles, LIST, with_weights};
 use super::plan::PlannedSet;
 use super::same_bytes::same_bytes;
 use super::script_call::{ScriptCall, duration};
@@ -119,6 +120,12 @@ impl Maker<'_> {
         let report = self.workplace.path("report.json");
         let _ = fs::remove_file(&report);
 
+        let external = match set.external()? {
+            Some(external) => {
+                Some(ExternalFiles::of(self.project, set.folder, external, self.workplace.path(LIST))?)
+            }
+            None => None,
+        };
         let in_use = self.workplace.path(script::IN_USE);
         let call = ScriptCall {
             project: self.project,
@@ -134,6 +141,9 @@ impl Maker<'_> {
             .env("PARITY_EXPECT", &expected)
             .env("PARITY_REPORT", &report)
             .env("PARITY_ROOT", &root);
+        if let Some(external) = &external {
+            external.tell(&mut command);
+        }
         if task.spread {
             command.env("PARITY_SPREAD", "1");
         }
@@ -175,8 +185,18 @@ impl Maker<'_> {
         runner.check_used(used.filter_map(|(name, version)| Some((name.as_str(), version.as_str()?))))?;
         let bytes = regular::read(&script, regular::TEXT).unwrap_or_default();
         made.check_fresh(&task.block, &bytes).map_err(|error| unusable(error_chain(&error)))?;
-        if let Some(error) = made.verify(&mut ChecksumMemory::default()).first() {
+        // With the external weights, the names in recipes are checked, too.
+        let whole = FixtureSet::open(&root, set.folder);
+        let whole = whole.and_then(|whole| match set.external() {
+            Ok(Some(external)) => with_weights(whole, external),
+            _ => Ok(whole),
+        });
+        let whole = whole.map_err(|error| unusable(error_chain(&error)))?;
+        if let Some(error) = whole.verify(&mut ChecksumMemory::default()).first() {
             return Err(unusable(error_chain(error)));
+        }
+        if let Some(problem) = external.and_then(|external| external.problem(&made)) {
+            return Err(unusable(problem));
         }
         Ok(MadeSet { set: made, folder, report, second: None })
     }

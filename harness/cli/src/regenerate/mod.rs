@@ -4,6 +4,7 @@ mod changes;
 mod debug_script;
 mod error;
 mod exporter_report;
+mod external_files;
 mod leftovers;
 mod listing;
 mod make;
@@ -148,7 +149,7 @@ fn list(project: &Project, arguments: &Arguments, sets: &[PlannedSet]) -> Result
     for set in sets {
         let runner =
             environments.of(&project.root().join(&set.reference.script)).map_err(RegenerateError::from)?;
-        let listing = ListingRequest::of(set.reference, memory).run(project, &runner)?;
+        let listing = ListingRequest::of(set.reference, set.external()?, memory).run(project, &runner)?;
         let mut text = format!("{}  {}\n", set.folder, set.reference.script);
         // A model that is hooked several times has each of its points as often.
         let mut seen = BTreeSet::new();

@@ -10,7 +10,7 @@ use crate::Project;
 use mlx_parity_core::golden::{ChecksumMemory, FixtureSet, Role};
 use mlx_parity_core::preflight::{look_at_fixtures, missing};
 use mlx_parity_core::spec::list::counted;
-use mlx_parity_core::spec::{Reference, Requirement, Spec, Specs};
+use mlx_parity_core::spec::{External, Reference, Requirement, Spec, Specs};
 use mlx_parity_core::text::suggest::did_you_mean;
 
 /// A fixture set, with the specs that use it.
@@ -132,6 +132,23 @@ impl PlannedSet<'_> {
         // Gradients and updated parameters have the names of weights.
         let rename = self.specs.iter().find_map(|spec| spec.weights.as_ref()).map(|weights| &weights.rename);
         json!({"goldens": goldens, "inputs": inputs, "rename": rename.cloned().unwrap_or_default()})
+    }
+
+    /// The external weights that all specs of the set share.
+    ///
+    /// # Errors
+    /// When two specs of the set name different ones: the goldens can come from one of them only.
+    pub(super) fn external(&self) -> Result<Option<&External>, RegenerateError> {
+        let mut named = self.specs.iter().filter_map(|spec| Some((spec, spec.external()?)));
+        let Some((first, external)) = named.next() else { return Ok(None) };
+        match named.find(|(_, other)| *other != external) {
+            None => Ok(Some(external)),
+            Some((second, _)) => Err(RegenerateError::TwoExternal {
+                set: self.folder.to_owned(),
+                first: first.id.clone(),
+                second: second.id.clone(),
+            }),
+        }
     }
 
     /// What the exporter's lint expects of a second reference: it may record only some of the goldens, in any dtype.

@@ -14,6 +14,7 @@ mod debug_reference;
 mod diff;
 mod doctor;
 mod documents;
+mod external_weights;
 mod fixtures;
 mod help;
 mod init;
