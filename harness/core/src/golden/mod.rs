@@ -3,6 +3,7 @@
 //! Nothing here writes a golden. `fixtures/README.md` describes the format, for exporters in any language.
 
 mod adapter_facts;
+mod checksums;
 mod entry;
 mod error;
 mod external;

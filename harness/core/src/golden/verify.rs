@@ -1,33 +1,51 @@
 //! Verifying the files of a fixture set against its manifest.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::convert::Infallible;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
 use walkdir::WalkDir;
 
+use super::checksums::{in_parallel, sha256};
 use super::entry::{Role, TensorEntry};
 use super::set::{MANIFEST, real_file};
 use super::{ChecksumMemory, FixtureError, FixtureSet, Golden};
 use crate::files::hash::hex;
 use crate::files::identity::FileIdentity;
-use crate::tensor::{TensorView, for_each_chunk};
+use crate::tensor::{TensorFile, byte_len};
 
 impl FixtureSet {
     /// Verifies all files and returns every problem: a file that is missing, truncated, corrupt, not listed or a Git LFS
     /// pointer, or whose dtype, shape or checksum differs from the manifest.
     ///
-    /// Files that `memory` knows in their present state are not hashed again. All other checks run every time.
+    /// Files that `memory` knows in their present state are not hashed again. All other checks run every time. Tensors are
+    /// hashed on all cores.
     pub fn verify(&self, memory: &mut ChecksumMemory) -> Vec<FixtureError> {
         let mut files: BTreeMap<&str, Vec<&TensorEntry>> = BTreeMap::new();
         for entry in &self.manifest().tensors {
             files.entry(&entry.file).or_default().push(entry);
         }
+        let opened: Vec<Result<OpenFile<'_>, FixtureError>> =
+            files.iter().map(|(file, entries)| OpenFile::open(self, file, entries, memory)).collect();
+        let tensors: Vec<(&OpenFile<'_>, &TensorEntry)> = opened
+            .iter()
+            .flatten()
+            .flat_map(|file| file.entries.iter().map(move |&entry| (file, entry)))
+            .collect();
+        let read = |(file, entry): &(&OpenFile<'_>, &TensorEntry)| check_tensor(self, entry, file.known);
+        let mut found = in_parallel(&tensors, |(file, entry)| file.bytes_to_hash(entry), read).into_iter();
         let mut problems = Vec::new();
-        for (file, entries) in &files {
-            verify_file(self, file, entries, memory, &mut problems);
+        for file in opened {
+            match file {
+                Ok(file) => {
+                    let before = problems.len();
+                    problems.extend(found.by_ref().take(file.entries.len()).flatten());
+                    problems.extend(file.unlisted_tensors(self));
+                    file.conclude(memory, problems.len() == before);
+                }
+                Err(problem) => problems.push(problem),
+            }
         }
         problems.extend(self.recipe().err());
         let recipes = self.manifest().recipes.as_ref().map(|recipes| recipes.file.as_str());
@@ -62,56 +80,81 @@ impl FixtureSet {
     }
 }
 
-fn verify_file(
-    set: &FixtureSet,
-    file: &str,
-    entries: &[&TensorEntry],
-    memory: &mut ChecksumMemory,
-    problems: &mut Vec<FixtureError>,
-) {
-    let path = set.path(file);
-    let real = match real_file(set.name(), &path, set.real_folder()) {
-        Ok(real) => real,
-        Err(problem) => return problems.push(problem),
-    };
-    let started = SystemTime::now();
-    let open = match set.reopen(file) {
-        Ok(open) => open,
-        Err(problem) => return problems.push(problem),
-    };
-    let claim = claim(entries);
-    // The identity belongs to the handle that tensors are read through, so no other file can slip in.
-    let identity = open.identity();
-    let known = identity.is_some_and(|identity| memory.knows(&real, &identity, &claim));
+/// A file of the set during its verification.
+struct OpenFile<'a> {
+    path: PathBuf,
+    /// With links resolved.
+    real: PathBuf,
+    entries: &'a [&'a TensorEntry],
+    open: TensorFile,
+    /// The moment before the file was opened.
+    started: SystemTime,
+    /// The identity of the handle that tensors are read through, so no other file can slip in.
+    identity: Option<FileIdentity>,
+    claim: String,
+    /// Whether its elements had the right checksums before, and it has not changed since.
+    known: bool,
+}
 
-    let before = problems.len();
-    for entry in entries {
-        match set.read(entry) {
-            Err(problem) => problems.push(problem),
-            Ok(tensor) if !known => {
-                let found = sha256(&tensor.view());
-                if found != entry.sha256 {
-                    problems.push(set.checksum(entry, found));
+impl<'a> OpenFile<'a> {
+    fn open(
+        set: &FixtureSet,
+        file: &str,
+        entries: &'a [&'a TensorEntry],
+        memory: &ChecksumMemory,
+    ) -> Result<Self, FixtureError> {
+        let path = set.path(file);
+        let real = real_file(set.name(), &path, set.real_folder())?;
+        let started = SystemTime::now();
+        let open = set.reopen(file)?;
+        let claim = claim(entries);
+        let identity = open.identity();
+        let known = identity.is_some_and(|identity| memory.knows(&real, &identity, &claim));
+        Ok(Self { path, real, entries, open, started, identity, claim, known })
+    }
+
+    fn bytes_to_hash(&self, entry: &TensorEntry) -> u64 {
+        if self.known { 0 } else { byte_len(entry.dtype, &entry.shape).map_or(0, |bytes| bytes as u64) }
+    }
+
+    fn unlisted_tensors(&self, set: &FixtureSet) -> Vec<FixtureError> {
+        if self.entries.iter().all(|entry| entry.is_npy()) {
+            return Vec::new();
+        }
+        let listed: BTreeSet<&str> = self.entries.iter().map(|entry| entry.key()).collect();
+        let unlisted = self.open.names().filter(|name| !listed.contains(name));
+        unlisted
+            .map(|name| FixtureError::ExtraTensor {
+                set: set.name().to_owned(),
+                path: self.path.clone(),
+                key: name.to_owned(),
+            })
+            .collect()
+    }
+
+    /// Remembers a sound file, unless it changed during hashing, and forgets any other.
+    fn conclude(&self, memory: &mut ChecksumMemory, is_sound: bool) {
+        let is_same = |identity| FileIdentity::at(&self.real).is_ok_and(|now| now == identity);
+        match self.identity {
+            Some(identity) if is_sound && is_same(identity) => {
+                if !self.known {
+                    memory.remember(&self.real, identity, self.claim.clone(), self.started);
                 }
             }
-            Ok(_) => {}
+            _ => memory.forget(&self.real),
         }
     }
-    if !entries.iter().all(|entry| entry.is_npy()) {
-        let listed: BTreeSet<&str> = entries.iter().map(|entry| entry.key()).collect();
-        problems.extend(open.names().filter(|name| !listed.contains(name)).map(|name| {
-            FixtureError::ExtraTensor { set: set.name().to_owned(), path: path.clone(), key: name.to_owned() }
-        }));
-    }
-    // A file that changed during hashing is not remembered.
-    let is_same = |identity| FileIdentity::at(&real).is_ok_and(|now| now == identity);
-    match identity {
-        Some(identity) if problems.len() == before && is_same(identity) => {
-            if !known {
-                memory.remember(&real, identity, claim, started);
-            }
+}
+
+/// Reads one tensor, and hashes it unless its checksum is known. Returns what is wrong with it.
+fn check_tensor(set: &FixtureSet, entry: &TensorEntry, known: bool) -> Option<FixtureError> {
+    match set.read(entry) {
+        Err(problem) => Some(problem),
+        Ok(_) if known => None,
+        Ok(tensor) => {
+            let found = sha256(&tensor.view());
+            (found != entry.sha256).then(|| set.checksum(entry, found))
         }
-        _ => memory.forget(&real),
     }
 }
 
@@ -156,16 +199,4 @@ fn claim(entries: &[&TensorEntry]) -> String {
         .collect();
     lines.sort();
     hex(&Sha256::digest(lines.concat()))
-}
-
-/// The hex SHA-256 of the elements as row-major, little-endian bytes.
-fn sha256(view: &TensorView<'_>) -> String {
-    let mut hash = Sha256::new();
-    let done: Result<(), Infallible> = for_each_chunk(view, |part| {
-        hash.update(part);
-        Ok(())
-    });
-    match done {
-        Ok(()) => hex(&hash.finalize()),
-    }
 }
