@@ -22,13 +22,15 @@ const MIB: usize = 1 << 20;
 const SIZES: [usize; 2] = [64 * MIB, 1024 * MIB];
 /// Small arrays take more turns, which are shorter.
 const TURNS: [usize; 2] = [150, 15];
-const OTHERS: [(&str, Dtype); 6] = [
-    ("f64", Dtype::Float64),
-    ("i32", Dtype::Int32),
-    ("i64", Dtype::Int64),
-    ("u8", Dtype::Uint8),
-    ("bool", Dtype::Bool),
-    ("c64", Dtype::Complex64),
+const OTHERS: [(&str, Dtype); 3] = [("f64", Dtype::Float64), ("i32", Dtype::Int32), ("i64", Dtype::Int64)];
+/// Dtypes with a target, and a tolerance that all pairs are within.
+const TARGETS: [(&str, Dtype, f64); 6] = [
+    ("f32", Dtype::Float32, 1e-5),
+    ("bf16", Dtype::Bfloat16, 1e-2),
+    ("f16", Dtype::Float16, 1e-2),
+    ("c64", Dtype::Complex64, 1e-5),
+    ("u8", Dtype::Uint8, 2.0),
+    ("bool", Dtype::Bool, 0.0),
 ];
 /// Elements that a thread reads at a time.
 const SPAN: usize = MIB;
@@ -52,14 +54,12 @@ fn main() {
         second_pass(threads, name, dtype);
     }
     let mut ratios = Vec::new();
-    for (name, dtype, rtol) in
-        [("f32", Dtype::Float32, 1e-5), ("bf16", Dtype::Bfloat16, 1e-2), ("f16", Dtype::Float16, 1e-2)]
-    {
+    for (name, dtype, tolerance) in TARGETS {
         let mut worst = f64::INFINITY;
         for (size, turns) in SIZES.into_iter().zip(TURNS) {
             let (expected, actual) = pair(dtype, size);
             let (expected_view, actual_view) = (view(dtype, &expected), view(dtype, &actual));
-            let rule = rule(rtol);
+            let rule = rule(tolerance);
             let compare = || {
                 let outcome = compare_on(threads, &expected_view, &actual_view, &rule);
                 assert!(outcome.passed(), "{}", outcome.detail);
@@ -161,7 +161,8 @@ fn pair(dtype: Dtype, size: usize) -> (Vec<Line>, Vec<Line>) {
         state ^= state << 17;
         (state >> 40) as f32 / (1u32 << 24) as f32 - 0.5
     };
-    let epsilon = dtype.epsilon().unwrap_or(0.0) as f32;
+    // Pictures often differ by one in a few elements.
+    let epsilon = if dtype == Dtype::Uint8 { 0.06 } else { dtype.epsilon().unwrap_or(0.0) as f32 };
     let mut make = || {
         let e = 2.0 * (uniform() + uniform() + uniform() + uniform());
         (e, e * (1.0 + epsilon * uniform()) + 0.25 * epsilon * uniform())
@@ -191,8 +192,8 @@ fn pair(dtype: Dtype, size: usize) -> (Vec<Line>, Vec<Line>) {
     (expected, actual)
 }
 
-/// Returns the sum of both arrays, computed on this many threads: of floats for float32, and of words for 16-bit floats, so
-/// that reading them needs no conversion.
+/// Returns the sum of both arrays, computed on this many threads: of floats for float32, and of words for all others, so that
+/// reading them needs no conversion.
 fn read(threads: NonZeroUsize, dtype: Dtype, expected: &[u64], actual: &[u64]) -> f64 {
     let next = std::sync::atomic::AtomicUsize::new(0);
     let spans = (expected.len() * 8).div_ceil(SPAN);

@@ -179,6 +179,13 @@ integer!(u8, u16, u32, u64, i8, i16, i32, i64);
 #[repr(transparent)]
 pub(super) struct Bool(u8);
 
+impl Bool {
+    #[inline(always)]
+    pub(super) fn is_true(self) -> bool {
+        self.0 != 0
+    }
+}
+
 impl PartialEq for Bool {
     fn eq(&self, other: &Self) -> bool {
         (self.0 != 0) == (other.0 != 0)

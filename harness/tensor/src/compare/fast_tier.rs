@@ -25,6 +25,8 @@ pub(super) struct Measured {
     /// Extremes and counts from the bits of the elements.
     pub(super) places: Places,
     pub(super) reached: Reached,
+    /// The sums of the moduli of both sides, for complex numbers, whose other sums are over the parts.
+    pub(super) moduli: [f64; 2],
 }
 
 /// The result of checking finite elements again.
@@ -117,7 +119,7 @@ pub(super) fn measure<T: Fast>(e: &[T; BLOCK], a: &[T; BLOCK], limits: &Threshol
     if T::NARROW && places.rel_bound > limits.relative.slope {
         reached.relative = Arch::new().dispatch(Above { e, a, threshold: limits.relative.low() });
     }
-    Some(Measured { sums, places, reached })
+    Some(Measured { sums, places, reached, moduli: [0.0; 2] })
 }
 
 /// The runs of a block at or above a threshold.

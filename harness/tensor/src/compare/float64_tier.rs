@@ -61,7 +61,7 @@ impl<T: Element> WithSimd for WideBlock<'_, T> {
         }
         let (sums, [min, max]) = lanes.finish();
         let places = Places { min, max, subnormal, equal, ulps, rel_bound: f64::INFINITY };
-        Measured { sums, places, reached }
+        Measured { sums, places, reached, moduli: [0.0; 2] }
     }
 }
 

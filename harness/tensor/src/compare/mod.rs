@@ -6,8 +6,10 @@
 
 mod block_spread;
 mod bound;
+mod byte_tier;
 mod choices;
 mod comparison;
+mod complex_tier;
 mod element;
 mod fast_extremes;
 mod fast_sums;

@@ -1,4 +1,4 @@
-//! Which tier measures the blocks of a dtype: the fast tier, the float64 tier or none.
+//! Which tier measures the blocks of a dtype: the fast tier, the byte tier, the float64 tier or the complex tier.
 
 use half::{bf16, f16};
 use num_complex::Complex32;
@@ -7,15 +7,14 @@ use super::element::{Bool, Element};
 use super::fast_tier::{self, Measured, Rechecked};
 use super::thresholds::Thresholds;
 use super::tolerance::Tolerance;
-use super::{BLOCK, REL_GUARD, float64_tier};
+use super::{BLOCK, REL_GUARD, byte_tier, complex_tier, float64_tier};
 
 /// An element of a dtype, with the tier that measures its blocks.
 pub(super) trait BlockElement: Element {
-    /// Measures one whole block with vector code; `None` when the dtype has none, or an element is not finite or too
-    /// large.
-    fn measure(_expected: &[Self; BLOCK], _actual: &[Self; BLOCK], _limits: &Thresholds) -> Option<Measured> {
-        None
-    }
+    /// One of the real numbers that an element consists of, in the order of its parts.
+    type Part: Element;
+    /// Measures one whole block with vector code; `None` when an element is not finite or too large.
+    fn measure(expected: &[Self; BLOCK], actual: &[Self; BLOCK], limits: &Thresholds) -> Option<Measured>;
     /// Measures a part of a block again, after [`BlockElement::measure`], under the bounds of its elements.
     fn recheck(expected: &[Self], actual: &[Self], tolerance: &Tolerance) -> Rechecked {
         let mut found = Rechecked::default();
@@ -34,6 +33,7 @@ pub(super) trait BlockElement: Element {
 macro_rules! fast {
     ($($type:ty),*) => {$(
         impl BlockElement for $type {
+            type Part = Self;
             #[inline]
             fn measure(e: &[Self; BLOCK], a: &[Self; BLOCK], limits: &Thresholds) -> Option<Measured> {
                 fast_tier::measure(e, a, limits)
@@ -48,6 +48,7 @@ macro_rules! fast {
 macro_rules! float64 {
     ($($type:ty),*) => {$(
         impl BlockElement for $type {
+            type Part = Self;
             fn measure(e: &[Self; BLOCK], a: &[Self; BLOCK], limits: &Thresholds) -> Option<Measured> {
                 float64_tier::measure(e, a, limits)
             }
@@ -55,8 +56,24 @@ macro_rules! float64 {
     )*};
 }
 
-fast!(f16, bf16, f32);
-float64!(f64, u8, u16, u32, u64, i8, i16, i32, i64, Bool);
+macro_rules! byte {
+    ($($type:ty),*) => {$(
+        impl BlockElement for $type {
+            type Part = Self;
+            fn measure(e: &[Self; BLOCK], a: &[Self; BLOCK], limits: &Thresholds) -> Option<Measured> {
+                Some(byte_tier::measure(e, a, limits))
+            }
+        }
+    )*};
+}
 
-// No tier measures complex numbers, so they are compared element by element.
-impl BlockElement for Complex32 {}
+fast!(f16, bf16, f32);
+byte!(u8, i8, Bool);
+float64!(f64, u16, u32, u64, i16, i32, i64);
+
+impl BlockElement for Complex32 {
+    type Part = f32;
+    fn measure(e: &[Self; BLOCK], a: &[Self; BLOCK], limits: &Thresholds) -> Option<Measured> {
+        complex_tier::measure(e, a, limits)
+    }
+}

@@ -98,17 +98,24 @@ impl Totals {
 
     #[inline]
     fn push_measured<T: BlockElement>(&mut self, expected: &[T], actual: &[T], measured: &Measured) {
-        let (sums, places, count) = (&measured.sums, &measured.places, expected.len());
-        let spread = |sum, squares, values| {
-            spread_from_sums(count, sum, squares).unwrap_or_else(|| spread_around(sum / count as f64, values))
-        };
-        let n = count as u64;
-        let expected_spread = spread(sums.expected, sums.expected_squares, Numbers::Of(expected));
-        let actual_spread = spread(sums.actual, sums.actual_squares, Numbers::Of(actual));
-        let error_spread = spread(sums.error, sums.error_squares, Numbers::Errors(expected, actual));
-        self.ordered.whole[0].push(n, sums.expected, expected_spread);
-        self.ordered.whole[1].push(n, sums.actual, actual_spread);
-        self.ordered.error.push(n, sums.error, error_spread);
+        let (sums, places, n) = (&measured.sums, &measured.places, expected.len() as u64);
+        // The sums are over the parts of complex numbers, and their moduli are the numbers of each side alone.
+        let (e, a): (&[T::Part], &[T::Part]) = (bytemuck::cast_slice(expected), bytemuck::cast_slice(actual));
+        let sides = [
+            (sums.expected, sums.expected_squares, Numbers::Of(e)),
+            (sums.actual, sums.actual_squares, Numbers::Of(a)),
+        ];
+        let pairs = if T::PARTS == 1 { &mut self.ordered.whole } else { &mut self.ordered.paired };
+        for (moments, (sum, squares, numbers)) in pairs.iter_mut().zip(sides) {
+            push_sums(moments, e.len(), sum, squares, numbers);
+        }
+        if T::PARTS > 1 {
+            let [of_expected, of_actual] = &mut self.ordered.alone;
+            let numbers = (Numbers::Of(expected), Numbers::Of(actual));
+            push_sums(of_expected, expected.len(), measured.moduli[0], sums.expected_squares, numbers.0);
+            push_sums(of_actual, actual.len(), measured.moduli[1], sums.actual_squares, numbers.1);
+        }
+        push_sums(&mut self.ordered.error, e.len(), sums.error, sums.error_squares, Numbers::Errors(e, a));
         self.ordered.distances.add(sums.distances);
 
         let tally = &mut self.tally;
@@ -189,6 +196,20 @@ impl Totals {
             }
         }
     }
+}
+
+/// Adds a block whose sums are known. Its numbers are read again only if the sums cancel too many digits.
+#[inline]
+fn push_sums<T: Element>(
+    moments: &mut Moments,
+    count: usize,
+    sum: f64,
+    squares: f64,
+    numbers: Numbers<'_, T>,
+) {
+    let spread =
+        spread_from_sums(count, sum, squares).unwrap_or_else(|| spread_around(sum / count as f64, numbers));
+    moments.push(count as u64, sum, spread);
 }
 
 /// Whether a pair is part of sums: both are finite and the golden is not a fill value.
