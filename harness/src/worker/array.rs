@@ -68,46 +68,83 @@ pub(super) fn info_of(array: &Array) -> record::TensorInfo {
     record::TensorInfo { dtype: dtype_of(array), shape }
 }
 
-/// Evaluates `array` and copies it to the host in row-major order. The array can have any strides.
+/// Evaluates `array` and returns its elements in row-major order. The array can have any strides.
+///
+/// Elements that lie in this order are not copied: the tensor holds the array and reads MLX's memory. While it does, MLX
+/// cannot reuse that memory, so drop the tensor as early as possible.
 pub(crate) fn to_host(array: &Array) -> Result<Tensor, ArrayError> {
     let dtype = dtype_of(array);
     let shape: Vec<usize> = array.shape().iter().map(|&length| length as usize).collect();
     array.eval()?;
-    let bytes = match bytes_of(array, dtype) {
+    let held = match HeldArray::new(array.clone(), dtype) {
         // Only if needed, because a second evaluation takes as long as a small stage.
-        Err(AsSliceError::NotContiguous) => bytes_of(&array.contiguous()?, dtype)?,
-        bytes => bytes?,
+        Err(AsSliceError::NotContiguous) => HeldArray::new(array.contiguous()?, dtype)?,
+        held => held?,
     };
-    Ok(Tensor::from_vec(dtype, shape, bytes)?)
+    // A small tensor is copied in less time than it takes to share it.
+    if held.as_ref().len() <= COPIED {
+        return Ok(Tensor::from_vec(dtype, shape, held.as_ref().to_vec())?);
+    }
+    Ok(Tensor::from_holder(dtype, shape, held)?)
+}
+
+/// Bytes up to which an array is copied to the host.
+const COPIED: usize = 16 << 10;
+
+/// An evaluated array, and where its elements lie in row-major order.
+struct HeldArray {
+    /// Keeps the memory alive. MLX writes to the memory of an evaluated array only if nobody else holds the array.
+    _array: Array,
+    bytes: *const [u8],
+}
+
+// SAFETY: other threads only read the bytes, which do not change while the array is held. They do not use the array, except to
+// drop it, for which it is `Send`.
+#[expect(unsafe_code, reason = "tensors are compared on all cores where MLX holds them")]
+unsafe impl Send for HeldArray {}
+// SAFETY: as above.
+#[expect(unsafe_code, reason = "tensors are compared on all cores where MLX holds them")]
+unsafe impl Sync for HeldArray {}
+
+impl AsRef<[u8]> for HeldArray {
+    #[expect(unsafe_code, reason = "a struct cannot borrow from its own field")]
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: `new` took the pointer from a slice of the array, which lives as long as `self` and is not written to.
+        unsafe { &*self.bytes }
+    }
+}
+
+impl HeldArray {
+    /// Returns an error if the elements are not in row-major order.
+    fn new(array: Array, dtype: Dtype) -> Result<Self, AsSliceError> {
+        let bytes = row_major_bytes(&array, dtype)?;
+        Ok(Self { _array: array, bytes })
+    }
 }
 
 /// Returns the bytes of an array in row-major order, or an error if the array has another layout.
-fn bytes_of(array: &Array, dtype: Dtype) -> Result<Vec<u8>, AsSliceError> {
-    fn plain<T: ArrayElement + Pod>(array: &Array) -> Result<Vec<u8>, AsSliceError> {
-        Ok(bytemuck::cast_slice(array.try_as_slice::<T>()?).to_vec())
+fn row_major_bytes(array: &Array, dtype: Dtype) -> Result<*const [u8], AsSliceError> {
+    fn bytes<T: ArrayElement>(array: &Array) -> Result<*const [u8], AsSliceError> {
+        let elements = array.try_as_slice::<T>()?;
+        Ok(std::ptr::slice_from_raw_parts(elements.as_ptr().cast(), size_of_val(elements)))
     }
     match dtype {
         // MLX returns no slice for an empty array.
-        _ if array.size() == 0 => Ok(Vec::new()),
-        Dtype::Bool => Ok(array.try_as_slice::<bool>()?.iter().map(|&bit| u8::from(bit)).collect()),
-        Dtype::Uint8 => plain::<u8>(array),
-        Dtype::Uint16 => plain::<u16>(array),
-        Dtype::Uint32 => plain::<u32>(array),
-        Dtype::Uint64 => plain::<u64>(array),
-        Dtype::Int8 => plain::<i8>(array),
-        Dtype::Int16 => plain::<i16>(array),
-        Dtype::Int32 => plain::<i32>(array),
-        Dtype::Int64 => plain::<i64>(array),
-        Dtype::Float16 => plain::<f16>(array),
-        Dtype::Bfloat16 => plain::<bf16>(array),
-        Dtype::Float32 => plain::<f32>(array),
-        Dtype::Float64 => plain::<f64>(array),
-        Dtype::Complex64 => Ok(array
-            .try_as_slice::<complex64>()?
-            .iter()
-            .flat_map(|value| [value.re, value.im].map(f32::to_ne_bytes))
-            .flatten()
-            .collect()),
+        _ if array.size() == 0 => Ok(&[]),
+        Dtype::Bool => bytes::<bool>(array),
+        Dtype::Uint8 => bytes::<u8>(array),
+        Dtype::Uint16 => bytes::<u16>(array),
+        Dtype::Uint32 => bytes::<u32>(array),
+        Dtype::Uint64 => bytes::<u64>(array),
+        Dtype::Int8 => bytes::<i8>(array),
+        Dtype::Int16 => bytes::<i16>(array),
+        Dtype::Int32 => bytes::<i32>(array),
+        Dtype::Int64 => bytes::<i64>(array),
+        Dtype::Float16 => bytes::<f16>(array),
+        Dtype::Bfloat16 => bytes::<bf16>(array),
+        Dtype::Float32 => bytes::<f32>(array),
+        Dtype::Float64 => bytes::<f64>(array),
+        Dtype::Complex64 => bytes::<complex64>(array),
     }
 }
 
@@ -160,6 +197,23 @@ mod tests {
             assert_eq!((back.dtype(), back.shape()), (dtype, &[2, 3][..]));
             assert_eq!(back.view().row_major_bytes(), Some(&bytes[..]), "{dtype}");
         }
+    }
+
+    #[test]
+    fn a_large_array_is_read_in_place_and_keeps_its_elements() {
+        let length = COPIED as i32;
+        let array = Array::arange::<_, i32>(None, length, None).unwrap();
+        let host = to_host(&array).unwrap();
+        let place = array.try_as_slice::<i32>().unwrap().as_ptr();
+        assert_eq!(host.view().row_major_bytes().unwrap().as_ptr(), place.cast());
+        // Nobody else holds the array now, so MLX may want to write a sum where the array is.
+        let sum = array.add(Array::from_int(1)).unwrap();
+        drop(array);
+        sum.eval().unwrap();
+        drop(sum);
+        let expected: Vec<i32> = (0..length).collect();
+        let seen = std::thread::spawn(move || elements::<i32>(host.view().row_major_bytes().unwrap())).join();
+        assert_eq!(seen.unwrap(), expected);
     }
 
     #[test]

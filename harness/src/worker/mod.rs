@@ -30,6 +30,7 @@ mod plant_fault;
 mod port;
 mod process;
 mod random;
+mod read_ahead;
 mod run_log;
 mod shape_pass;
 mod slots;

@@ -21,6 +21,7 @@ use super::hits::Hits;
 use super::peek::Peeks;
 use super::picture::Picture;
 use super::plant_fault::TapFaults;
+use super::read_ahead::ReadAhead;
 use super::run_log::Log;
 use super::source_files::source_files;
 use super::tap_check::TapCheck;
@@ -78,6 +79,8 @@ pub(super) struct Observer {
     keeps_hits: bool,
     /// The latest hit, until it is taken.
     latest_hit: Option<Hit>,
+    /// `None` if no golden is large, or all were read before.
+    read_ahead: Option<ReadAhead>,
 }
 
 /// One hit of a tap, for a debug session that may stand at it.
@@ -113,6 +116,7 @@ impl Observer {
             names.iter().filter_map(|name| Some((name.clone(), spec.checkpoint(name)?.hits.into()))).collect()
         });
         Ok(Self {
+            read_ahead: ReadAhead::start(&spec, fixtures.as_ref(), job.level),
             check: TapCheck::new(Rc::clone(&spec), fixtures.clone(), job),
             by_eye: ApprovedByEye::of(job),
             spec,
@@ -163,7 +167,7 @@ impl Observer {
 
     /// Sets the folder of the free run that this run repeats. An actual that is equal in both runs is stored once.
     pub(super) fn after(self, earlier: &Folder) -> Self {
-        Self { actuals: self.actuals.after(earlier), ..self }
+        Self { actuals: self.actuals.after(earlier), read_ahead: None, ..self }
     }
 
     /// Returns the log, which outlives the observer.
@@ -284,6 +288,9 @@ impl Observer {
         }
         self.peek(name, hit, &array, actual_on_host.as_ref(), place);
         self.note_order(name, sequence)?;
+        if let (Some(read_ahead), Some(sequence)) = (&mut self.read_ahead, sequence) {
+            read_ahead.passed(sequence);
+        }
         self.stop_if_done(name, hit + 1)?;
         if self.keeps_hits {
             let (name, record, injected) = (name.to_owned(), Some(record), injected.is_some());

@@ -1,4 +1,4 @@
-//! A tensor that owns its bytes or the map that holds them.
+//! A tensor that owns its bytes, or what holds them.
 
 use std::fmt;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use memmap2::Mmap;
 use super::view::{TensorView, ViewError};
 use super::{Dtype, byte_len};
 
-/// A tensor that owns its bytes or the map they lie in. Cloning shares both.
+/// A tensor that owns its bytes, or what they lie in: the map of a file, or memory of another library. Cloning shares both.
 #[derive(Debug, Clone)]
 pub struct Tensor {
     dtype: Dtype,
@@ -28,6 +28,20 @@ impl Tensor {
     pub fn from_vec(dtype: Dtype, shape: Vec<usize>, bytes: Vec<u8>) -> Result<Self, ViewError> {
         let range = 0..bytes.len();
         Self::within(dtype, shape, Layout::default(), Storage::owned(bytes), range)
+    }
+
+    /// A tensor of row-major, little-endian elements in memory that `holder` keeps alive and unchanged.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_vec`](Self::from_vec).
+    pub fn from_holder(
+        dtype: Dtype,
+        shape: Vec<usize>,
+        holder: impl AsRef<[u8]> + Send + Sync + 'static,
+    ) -> Result<Self, ViewError> {
+        let range = 0..holder.as_ref().len();
+        Self::within(dtype, shape, Layout::default(), Storage::held(holder), range)
     }
 
     /// A tensor over a part of shared bytes.
@@ -57,6 +71,11 @@ impl Tensor {
             view = view.big_endian();
         }
         view
+    }
+
+    /// Reads the elements from disk now, if they lie in a mapped file, so that later accesses do not wait.
+    pub fn read_ahead(&self) {
+        self.storage.read_ahead(&self.range);
     }
 
     /// The element type.
@@ -94,6 +113,7 @@ pub(super) struct Storage(Arc<Bytes>);
 enum Bytes {
     Owned(Vec<u8>),
     Mapped(Mmap),
+    Held(Box<dyn AsRef<[u8]> + Send + Sync>),
 }
 
 impl Storage {
@@ -104,6 +124,31 @@ impl Storage {
     pub(super) fn mapped(map: Mmap) -> Self {
         Self(Arc::new(Bytes::Mapped(map)))
     }
+
+    fn held(holder: impl AsRef<[u8]> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(Bytes::Held(Box::new(holder))))
+    }
+
+    /// Reads a part of a mapped file into memory, and enters its pages into this process's page table where the system can do
+    /// that ahead of the first access. Other bytes are in memory already. A file that cannot be read shows that when it is used.
+    fn read_ahead(&self, range: &Range<usize>) {
+        /// Other threads wait while the system works on the page table, so it gets small pieces.
+        const PIECE: usize = 4 << 20;
+        let Bytes::Mapped(map) = &*self.0 else { return };
+        #[cfg(target_os = "linux")]
+        let advice = memmap2::Advice::PopulateRead;
+        #[cfg(not(target_os = "linux"))]
+        let advice = memmap2::Advice::WillNeed;
+        for start in range.clone().step_by(PIECE) {
+            let length = PIECE.min(range.end - start);
+            // Kernels before 5.14 lack the first advice.
+            if map.advise_range(advice, start, length).is_err()
+                && map.advise_range(memmap2::Advice::WillNeed, start, length).is_err()
+            {
+                return;
+            }
+        }
+    }
 }
 
 impl AsRef<[u8]> for Storage {
@@ -111,6 +156,7 @@ impl AsRef<[u8]> for Storage {
         match &*self.0 {
             Bytes::Owned(bytes) => bytes,
             Bytes::Mapped(map) => map,
+            Bytes::Held(holder) => (**holder).as_ref(),
         }
     }
 }
@@ -146,6 +192,28 @@ mod tests {
         let storage = Storage::owned(vec![0; 4]);
         let error = Tensor::within(Dtype::Int16, vec![2], Layout::default(), storage, 2..6).unwrap_err();
         assert!(matches!(error, ViewError::Length { found: 0, .. }), "a range past the end holds nothing");
+    }
+
+    #[test]
+    fn held_bytes_are_read_in_place() {
+        let holder: Arc<[u8]> = Arc::from([1u8, 0, 2, 0]);
+        let tensor = Tensor::from_holder(Dtype::Int16, vec![2], Arc::clone(&holder)).unwrap();
+        tensor.read_ahead();
+        assert_eq!(tensor.view().row_major_bytes().unwrap().as_ptr(), holder.as_ptr());
+        let error = Tensor::from_holder(Dtype::Int16, vec![3], holder).unwrap_err();
+        assert!(matches!(error, ViewError::Length { wanted: 6, found: 4, .. }));
+    }
+
+    #[test]
+    fn reading_ahead_changes_no_byte() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.npy");
+        let bytes: Vec<u8> = (0..5u32 << 20).map(|i| (i % 251) as u8).collect();
+        let view = TensorView::new(Dtype::Uint8, &[bytes.len()], &bytes).unwrap();
+        crate::tensor::write_npy(&path, &view).unwrap();
+        let tensor = crate::tensor::TensorFile::open(&path).unwrap().get("a").unwrap();
+        tensor.read_ahead();
+        assert_eq!(tensor.view().row_major_bytes(), Some(&bytes[..]));
     }
 
     #[test]
