@@ -77,6 +77,20 @@ fn every_failure_names_the_log_and_both_passes_print_their_taps() {
 }
 
 #[test]
+fn a_run_keeps_no_more_than_its_limit_and_the_verdict_is_the_same() {
+    let project = Project::with_port("wrong_eps");
+    let kept = project.run(&[]);
+    let limited = Ran::of(project.command(&[]).env("PARITY_KEEP_LIMIT", "1").output().unwrap());
+    assert_eq!(limited.ended("FAILED"), kept.ended("FAILED"));
+    limited.is_red(&[
+        "  actual   not kept: the actuals of this run have reached PARITY_KEEP_LIMIT; raise the limit,",
+        ", 3 actuals not kept\n",
+    ]);
+    let run = project.path("target/parity/runs/latest/gated_mlp/block");
+    assert!(!run.join("actual").exists() && !run.join("local/actual").exists());
+}
+
+#[test]
 fn above_the_size_limit_no_actual_is_kept_and_the_verdict_is_the_same() {
     let project = Project::with_port("wrong_eps");
     let kept = project.run(&[]);

@@ -210,6 +210,7 @@ impl Case {
                 shapes: false,
                 mutate: None,
                 room: None,
+                keep_room: None,
                 debug: None,
                 verified: Verified::of(&self.spec, None),
             };
@@ -243,6 +244,7 @@ impl Case {
         // The worker reads the files again, and must find the contents that were verified here.
         job.verified = Verified::of(&self.spec, fixtures.as_ref());
         job.room = Some(self.context.room());
+        job.keep_room = Some(self.context.keep_room());
         job.folder.write_json(JOB, &job)?;
         Ok(launch(&job, self.spec.timeout, &self.context.out.device()))
     }

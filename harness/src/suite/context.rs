@@ -194,6 +194,12 @@ impl Context {
         limits.stop.saturating_sub(taken)
     }
 
+    /// Returns how many bytes `PARITY_KEEP_LIMIT` leaves for this run, which other processes may share.
+    pub(super) fn keep_room(&self) -> u64 {
+        let taken = self.run_folder().map_or(0, size::of_folder);
+        self.settings.sizes.keep.saturating_sub(taken)
+    }
+
     /// Adds how one trial ended. It is in the run folder at once, or as soon as the run starts.
     pub(super) fn add_outcome(&self, line: TrialLine) {
         let mut outcomes = self.outcomes();

@@ -116,6 +116,7 @@ impl PreparedSpec {
             inject: Inject::Declared,
             peek: Vec::new(),
             room: None,
+            keep_room: None,
             times: 0,
             keep_all: false,
             keep: Vec::new(),

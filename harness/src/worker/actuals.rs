@@ -4,12 +4,12 @@ use std::cell::Cell;
 use std::path::Path;
 use std::rc::Rc;
 
+use super::background_writer::BackgroundWriter;
 use super::picture::Picture;
 use mlx_parity_core::record::{Record, TensorInfo};
 use mlx_parity_core::run_folder::Folder;
 use mlx_parity_core::spec::hit_name;
 use mlx_parity_core::tensor::{Tensor, TensorFile, write_npy};
-use mlx_parity_core::text::error_chain;
 use mlx_parity_core::text::program::program;
 
 /// Number of actuals that the injected run writes if they differ from the free run's. The first failures matter most.
@@ -17,20 +17,39 @@ const MOST_KEPT_AGAIN: usize = 3;
 
 /// The bytes that a worker may still write, in all its passes.
 #[derive(Debug, Clone)]
-pub(super) struct Room(Rc<Cell<Option<u64>>>);
+pub(super) struct Room(Rc<Limits>);
+
+#[derive(Debug)]
+struct Limits {
+    /// What `PARITY_SIZE_LIMIT` leaves.
+    of_all: Cell<Option<u64>>,
+    /// What `PARITY_KEEP_LIMIT` leaves.
+    of_run: Cell<Option<u64>>,
+}
+
+/// A limit that leaves no room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Full {
+    All,
+    Run,
+}
 
 impl Room {
-    /// Returns room for this many bytes; `None` is any number.
-    pub(super) fn of(bytes: Option<u64>) -> Self {
-        Self(Rc::new(Cell::new(bytes)))
+    /// Returns room for what both limits leave: that of all fixtures and runs, and that of the run. `None` is any number of bytes.
+    pub(super) fn of(of_all: Option<u64>, of_run: Option<u64>) -> Self {
+        Self(Rc::new(Limits { of_all: Cell::new(of_all), of_run: Cell::new(of_run) }))
     }
 
-    fn has(&self, bytes: u64) -> bool {
-        self.0.get().is_none_or(|left| bytes <= left)
+    /// Returns the limit that leaves no room for this many bytes.
+    fn full(&self, bytes: u64) -> Option<Full> {
+        let is_full = |limit: &Cell<Option<u64>>| limit.get().is_some_and(|left| bytes > left);
+        if is_full(&self.0.of_all) { Some(Full::All) } else { is_full(&self.0.of_run).then_some(Full::Run) }
     }
 
     fn take(&self, bytes: u64) {
-        self.0.set(self.0.get().map(|left| left.saturating_sub(bytes)));
+        for limit in [&self.0.of_all, &self.0.of_run] {
+            limit.set(limit.get().map(|left| left.saturating_sub(bytes)));
+        }
     }
 }
 
@@ -42,11 +61,12 @@ pub(super) struct Actuals {
     /// Number of failures whose actual differs from the free run's.
     kept_again: usize,
     room: Room,
+    writer: BackgroundWriter,
 }
 
 impl Actuals {
     pub(super) fn new(folder: Folder, room: Room) -> Self {
-        Self { folder, earlier: None, kept_again: 0, room }
+        Self { folder, earlier: None, kept_again: 0, room, writer: BackgroundWriter::default() }
     }
 
     /// Sets the folder of the free run that this run repeats. An actual that is equal in both runs is stored once.
@@ -54,18 +74,24 @@ impl Actuals {
         Self { earlier: Some(earlier.clone()), ..self }
     }
 
-    /// Returns why an actual cannot be kept; `None` if there is room for it.
-    pub(super) fn no_room(&self, actual: &TensorInfo) -> Option<String> {
+    /// Returns why an actual cannot be kept; `None` if there is room for it. An actual that a twin needs may be larger than what
+    /// the run may keep.
+    pub(super) fn no_room(&self, actual: &TensorInfo, is_for_twin: bool) -> Option<String> {
         let elements = actual.shape.iter().fold(1u64, |count, &length| count.saturating_mul(length as u64));
-        (!self.room.has(elements.saturating_mul(actual.dtype.size() as u64))).then(|| {
-            format!(
+        match self.room.full(elements.saturating_mul(actual.dtype.size() as u64))? {
+            Full::All => Some(format!(
                 "fixtures and runs have reached PARITY_SIZE_LIMIT; remove old runs with `{} clean`, or raise the limit",
                 program()
-            )
-        })
+            )),
+            Full::Run if is_for_twin => None,
+            Full::Run => Some(
+                "the actuals of this run have reached PARITY_KEEP_LIMIT; raise the limit, or select fewer checkpoints"
+                    .to_owned(),
+            ),
+        }
     }
 
-    /// Writes the actual of a failed checkpoint to the run folder.
+    /// Writes the actual of a failed checkpoint to the run folder, at the latest when this is dropped.
     pub(super) fn keep(&mut self, record: &Record, actual: &Tensor) {
         if record.not_kept.is_some() {
             return;
@@ -85,9 +111,11 @@ impl Actuals {
                 return;
             }
         }
-        let kept = made.and_then(|()| write_npy(&path, &actual.view()).map_err(|error| error_chain(&error)));
-        match kept {
-            Ok(()) => self.room.take(length(&path)),
+        match made {
+            Ok(()) => {
+                self.room.take((actual.len() * actual.dtype().size()) as u64);
+                self.writer.write(path, actual, &record.checkpoint);
+            }
             Err(problem) => eprintln!("cannot write the actual of `{}`: {problem}", record.checkpoint),
         }
     }
@@ -99,7 +127,7 @@ impl Actuals {
             return false;
         }
         let (view, path) = (actual.view(), self.folder.actual(name, hit));
-        let has_room = self.no_room(&(&view).into()).is_none();
+        let has_room = self.no_room(&(&view).into(), false).is_none();
         let made = path.parent().is_some_and(|folder| std::fs::create_dir_all(folder).is_ok());
         let written = has_room && made && write_npy(&path, &view).is_ok();
         if written {
@@ -110,7 +138,7 @@ impl Actuals {
 
     /// Writes golden, actual and difference of a checkpoint as pictures, if there is room.
     pub(super) fn draw(&self, picture: &Picture, name: &str, hit: u64) {
-        if !self.room.has(1) {
+        if self.room.full(1).is_some() {
             return;
         }
         if let Err(error) = picture.write(&self.folder.file("images"), &hit_name(name, hit)) {
@@ -145,16 +173,28 @@ mod tests {
     fn room_is_shared_by_all_passes_and_ends() {
         let home = tempfile::tempdir().unwrap();
         let folder = || Folder::at(home.path().to_owned());
-        let room = Room::of(Some(100));
+        let room = Room::of(Some(100), Some(200));
         let (first, second) = (Actuals::new(folder(), room.clone()), Actuals::new(folder(), room.clone()));
         let info = |length: usize| TensorInfo { dtype: Dtype::Float32, shape: vec![length] };
-        assert_eq!(first.no_room(&info(25)), None);
-        assert!(first.no_room(&info(26)).unwrap().contains("PARITY_SIZE_LIMIT"));
-        assert!(first.no_room(&info(usize::MAX)).is_some());
+        assert_eq!(first.no_room(&info(25), false), None);
+        assert!(first.no_room(&info(26), false).unwrap().contains("PARITY_SIZE_LIMIT"));
+        assert!(first.no_room(&info(usize::MAX), true).is_some());
         room.take(90);
-        assert!(second.no_room(&info(3)).is_some());
+        assert!(second.no_room(&info(3), false).is_some());
         room.take(90);
-        assert!(!room.has(1) && room.has(0));
-        assert_eq!(Actuals::new(folder(), Room::of(None)).no_room(&info(usize::MAX)), None);
+        assert_eq!((room.full(1), room.full(0)), (Some(Full::All), None));
+        let any = Actuals::new(folder(), Room::of(None, None));
+        assert_eq!(any.no_room(&info(usize::MAX), false), None);
+    }
+
+    #[test]
+    fn a_run_keeps_so_many_bytes_and_what_its_twins_need() {
+        let folder = Folder::at(std::path::PathBuf::from("never written"));
+        let actuals = Actuals::new(folder, Room::of(Some(1000), Some(100)));
+        let info = |length: usize| TensorInfo { dtype: Dtype::Float32, shape: vec![length] };
+        assert_eq!(actuals.no_room(&info(25), false), None);
+        assert!(actuals.no_room(&info(26), false).unwrap().contains("PARITY_KEEP_LIMIT"));
+        assert_eq!(actuals.no_room(&info(26), true), None);
+        assert!(actuals.no_room(&info(251), true).unwrap().contains("PARITY_SIZE_LIMIT"));
     }
 }

@@ -99,6 +99,7 @@ impl CauseSearch {
         self.left -= 1;
         let budget = self.budget.share();
         let diagnosis = self.search(failing, self.tapped.clone(), Work::Whole(&budget));
+        self.budget.join(&budget);
         self.found.extend(diagnosis.causes.first().cloned());
         diagnosis
     }
@@ -126,7 +127,7 @@ impl CauseSearch {
         }
         self.left -= 1;
         let budget = self.budget.share();
-        diagnose(&FailingCheckpoint {
+        let diagnosis = diagnose(&FailingCheckpoint {
             name: &hit_name(&checkpoint.name, hit),
             stage: checkpoint.stage,
             expected,
@@ -135,7 +136,9 @@ impl CauseSearch {
             known,
             recipe: None,
             budget: &budget,
-        })
+        });
+        self.budget.join(&budget);
+        diagnosis
     }
 
     fn search(&self, failing: &FailingHit<'_>, tapped: BTreeSet<String>, work: Work<'_>) -> Diagnosis {

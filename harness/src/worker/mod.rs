@@ -3,6 +3,7 @@
 mod actuals;
 mod adapter_passes;
 mod array;
+mod background_writer;
 mod by_eye;
 mod cause_search;
 mod checked;

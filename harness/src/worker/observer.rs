@@ -238,7 +238,7 @@ impl Observer {
         let info = matched.as_ref().map_or(info, |matched| (&matched.view()).into());
         let actual_on_host = if matched.is_some() { None } else { actual.clone() };
         let mut actual = matched.or(actual);
-        let no_room = self.actuals.no_room(&info);
+        let no_room = self.actuals.no_room(&info, self.keeps.contains(name));
         let mut record = Record {
             hit,
             sequence: self.sequence,

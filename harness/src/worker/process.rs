@@ -97,7 +97,7 @@ fn run(path: &Path, ports: &BTreeMap<String, Port>) -> Result<(), String> {
     if job.mutate.is_some() {
         return mutate(&job, &spec, fixtures.as_ref(), pass);
     }
-    let room = Room::of(job.room);
+    let room = Room::of(job.room, job.keep_room);
     if job.debug.is_some() {
         // Deeper checkpoints are compared, too: a person may step into them.
         let deep = Job { level: u8::MAX, ..job.clone() };

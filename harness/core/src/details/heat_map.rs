@@ -117,7 +117,7 @@ mod tests {
 
     fn map(shape: &[usize], error: impl Fn(usize) -> f32) -> HeatMap {
         let (golden, actual) = (tensor(shape, |_| 0.0), tensor(shape, error));
-        HeatMap::of(&PairView::new(&golden.view(), &actual.view()).unwrap()).unwrap()
+        HeatMap::of(&PairView::new(&golden.view(), &actual.view(), 1 << 20).unwrap()).unwrap()
     }
 
     #[test]

@@ -54,7 +54,7 @@ mod tests {
     fn distances_are_counted_by_magnitude_and_the_bins_are_bounded() {
         let golden = tensor(&[5], |_| 0.0);
         let actual = tensor(&[5], |at| [0.0, 1.0, 1.5, 0.1, 1e-30][at]);
-        let histogram = Histogram::of(&PairView::new(&golden.view(), &actual.view()).unwrap());
+        let histogram = Histogram::of(&PairView::new(&golden.view(), &actual.view(), 1 << 20).unwrap());
         assert_eq!((histogram.equal, histogram.counts.len()), (1, MOST_BINS));
         assert_eq!(histogram.first + MOST_BINS as i32 - 1, 0, "the last bin starts at 1");
         assert_eq!(histogram.counts[MOST_BINS - 1], 2);

@@ -19,6 +19,8 @@ use crate::tensor::{Float64View, TensorView};
 
 /// How many elements are read at most. Of a larger tensor, evenly spread elements are read.
 const MOST_READ: usize = 1 << 20;
+/// The same for [`ErrorDetails::of_fewer`].
+const FEWER_READ: usize = 1 << 16;
 /// How many first values are kept.
 const FIRST: usize = 32;
 
@@ -54,7 +56,16 @@ pub struct ErrorDetails {
 impl ErrorDetails {
     /// Returns the details of the error; `None` if the shapes differ or the tensors are empty.
     pub fn of(expected: &TensorView<'_>, actual: &TensorView<'_>) -> Option<Self> {
-        let pair = PairView::new(expected, actual)?;
+        Self::of_at_most(MOST_READ, expected, actual)
+    }
+
+    /// As [`of`](Self::of), from fewer elements of a large tensor: details of many failures must not take longer than the run.
+    pub fn of_fewer(expected: &TensorView<'_>, actual: &TensorView<'_>) -> Option<Self> {
+        Self::of_at_most(FEWER_READ, expected, actual)
+    }
+
+    fn of_at_most(most: usize, expected: &TensorView<'_>, actual: &TensorView<'_>) -> Option<Self> {
+        let pair = PairView::new(expected, actual, most)?;
         let first = |view: &Float64View<'_>| {
             (0..view.len().min(FIRST)).map(|at| ElementValue::Float(view.at(at))).collect()
         };
@@ -77,12 +88,12 @@ struct PairView<'a> {
 }
 
 impl<'a> PairView<'a> {
-    fn new(expected: &TensorView<'a>, actual: &TensorView<'a>) -> Option<Self> {
+    fn new(expected: &TensorView<'a>, actual: &TensorView<'a>, most: usize) -> Option<Self> {
         let (expected, actual) = (Float64View::new(expected), Float64View::new(actual));
         if expected.shape() != actual.shape() || expected.is_empty() {
             return None;
         }
-        let mut step = expected.len().div_ceil(MOST_READ);
+        let mut step = expected.len().div_ceil(most);
         while step > 1 && expected.shape().iter().any(|&length| gcd(step, length) > 1) {
             step += 1;
         }
@@ -141,18 +152,20 @@ mod tests {
     #[test]
     fn a_large_tensor_is_sampled_at_every_index_of_each_axis() {
         let golden = tensor(&[3, 1024, 1024], |_| 1.0);
-        let pair = PairView::new(&golden.view(), &golden.view()).unwrap();
+        let pair = PairView::new(&golden.view(), &golden.view(), MOST_READ).unwrap();
         assert!(pair.step > 3 && pair.positions().count() <= MOST_READ, "{}", pair.step);
         let mut seen = [false; 1024];
         pair.positions().for_each(|position| seen[position % 1024] = true);
         assert!(seen.iter().all(|seen| *seen));
+        let fewer = ErrorDetails::of_fewer(&golden.view(), &golden.view()).unwrap();
+        assert!(fewer.sampled.is_some_and(|sampled| sampled <= FEWER_READ as u64), "{:?}", fewer.sampled);
     }
 
     #[test]
     fn what_is_not_finite_on_one_side_is_infinitely_far() {
         let golden = tensor(&[3], |at| [f32::NAN, f32::INFINITY, 1.0][at]);
         let actual = tensor(&[3], |at| [f32::NAN, f32::INFINITY, f32::NAN][at]);
-        let pair = PairView::new(&golden.view(), &actual.view()).unwrap();
+        let pair = PairView::new(&golden.view(), &actual.view(), MOST_READ).unwrap();
         assert_eq!(
             pair.positions().map(|at| pair.distance(at)).collect::<Vec<_>>(),
             [0.0, 0.0, f64::INFINITY]

@@ -64,10 +64,7 @@ const MOST: usize = 3;
 ///
 /// A panic inside the search costs the diagnosis and prints one line on standard error; it never ends the caller.
 pub fn diagnose(checkpoint: &FailingCheckpoint) -> Diagnosis {
-    let diagnosis = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        if checkpoint.actual.is_empty() || checkpoint.expected.is_empty() {
-            return Diagnosis::default();
-        }
+    let find = || {
         let search = Search::new(checkpoint, None);
         let replayed = replayed::explain(&search);
         let causes = match (search.cause_of_training(), replayed.cause) {
@@ -86,17 +83,14 @@ pub fn diagnose(checkpoint: &FailingCheckpoint) -> Diagnosis {
         }
         let facts = if causes.is_empty() { facts::observe(&search) } else { Vec::new() };
         Diagnosis { causes, facts, recipe: replayed.recipe, made_from: made_from(checkpoint) }
-    }));
-    diagnosis.unwrap_or_else(|_| panicked(checkpoint))
+    };
+    within_limits(checkpoint, find)
 }
 
 /// Returns the cause of a failure if it is one of `known`, the causes of earlier failures: code that several stages share makes
 /// the same mistake in each. This needs a small part of the work of [`diagnose`], and the recipe of the golden.
 pub fn recognise(checkpoint: &FailingCheckpoint, known: &[Cause]) -> Diagnosis {
-    let diagnosis = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        if checkpoint.actual.is_empty() || checkpoint.expected.is_empty() {
-            return Diagnosis::default();
-        }
+    let find = || {
         let replayed = replayed::explain(&Search::new(checkpoint, Some(known)));
         match replayed.cause {
             Some(cause) => Diagnosis {
@@ -107,8 +101,22 @@ pub fn recognise(checkpoint: &FailingCheckpoint, known: &[Cause]) -> Diagnosis {
             },
             None => Diagnosis::default(),
         }
+    };
+    within_limits(checkpoint, find)
+}
+
+/// Calls `find`, with a limit of time if the tensor is large. A panic costs the diagnosis only.
+fn within_limits(checkpoint: &FailingCheckpoint, find: impl FnOnce() -> Diagnosis) -> Diagnosis {
+    if checkpoint.actual.is_empty() || checkpoint.expected.is_empty() {
+        return Diagnosis::default();
+    }
+    let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        match sampled_pair::is_sampled(checkpoint.actual.len()) {
+            true => checkpoint.budget.timed(find),
+            false => find(),
+        }
     }));
-    diagnosis.unwrap_or_else(|_| panicked(checkpoint))
+    found.unwrap_or_else(|_| panicked(checkpoint))
 }
 
 fn made_from(checkpoint: &FailingCheckpoint) -> Option<MadeFrom> {

@@ -7,8 +7,10 @@ use crate::number::Short;
 
 /// At most this many earlier tensors of the same shape are tried as the input.
 const INPUTS: usize = 4;
-/// This many rows of a large tensor are read. Group norms are not tried there, since they would need all of it.
+/// At most this many rows of a large tensor are read. Group norms are not tried there, since they would need all of it.
 const ROWS: usize = 64;
+/// At most this many elements of a large tensor are read, however long its rows are.
+const ELEMENTS: usize = 1 << 20;
 /// At most this many vectors among the weights are tried as the weight of the norm.
 const MOST_VECTORS: usize = 512;
 /// With about the right eps, the golden is this close to a norm of its input.
@@ -44,21 +46,22 @@ impl Normalisation {
         }
     }
 
-    /// The number of groups in a tensor of this shape.
-    fn count(self, shape: &[usize]) -> usize {
-        let (len, width) = (shape.iter().product::<usize>(), shape.last().copied().unwrap_or(1));
+    /// The number of groups that are sampled.
+    fn count(self, pair: &SampledPair) -> usize {
+        let shape = pair.shape();
         match self.over {
-            Over::Row => len / width,
+            Over::Row => pair.positions.len().div_ceil(shape.last().copied().unwrap_or(1)),
             Over::Groups(n) | Over::EveryNth(n) => shape[0] * n,
         }
     }
 
-    /// The group of an element.
-    fn group(self, shape: &[usize], position: usize) -> usize {
+    /// The group of a sampled element. Rows are sampled completely, so they are counted in the sample.
+    fn group(self, pair: &SampledPair, index: usize) -> usize {
+        let (shape, position) = (pair.shape(), pair.positions[index]);
         let width = shape.last().copied().unwrap_or(1);
         let batch = shape[1..].iter().product::<usize>().max(1);
         match self.over {
-            Over::Row => position / width,
+            Over::Row => index / width,
             Over::Groups(n) => position / batch * n + position % width / (width / n),
             Over::EveryNth(n) => position / batch * n + position % width % n,
         }
@@ -72,8 +75,12 @@ pub(super) fn explain(search: &Search) -> Vec<Explanation> {
         return Vec::new();
     }
     let rows = search.pair.actual.len() / width;
+    let most = ROWS.min(rows).min(ELEMENTS / width);
+    if search.pair.sampled().is_some() && most == 0 {
+        return Vec::new();
+    }
     let some = search.pair.sampled().map(|_| {
-        let rows = (0..ROWS.min(rows)).map(|i| i * rows / ROWS.min(rows));
+        let rows = (0..most).map(|i| i * rows / most);
         search.pair.at(rows.flat_map(|row| row * width..(row + 1) * width).collect())
     });
     let pair = some.as_ref().unwrap_or(&search.pair);
@@ -100,10 +107,10 @@ struct Moments {
 impl Moments {
     /// The moments of `x` at the pair's positions. Each group must be sampled completely or not at all.
     fn new(normalisation: Normalisation, pair: &SampledPair, x: &[f64]) -> Self {
-        let groups = normalisation.count(pair.shape());
+        let groups = normalisation.count(pair);
         let (mut count, mut sum, mut squares) = (vec![0f64; groups], vec![0.0; groups], vec![0.0; groups]);
-        for (&position, x) in pair.positions.iter().zip(x) {
-            let group = normalisation.group(pair.shape(), position);
+        for (index, x) in x.iter().enumerate() {
+            let group = normalisation.group(pair, index);
             count[group] += 1.0;
             sum[group] += x;
             squares[group] += x * x;
@@ -120,11 +127,11 @@ impl Moments {
 
     /// The normalised input at each sampled element.
     fn normalised(&self, pair: &SampledPair, x: &[f64], eps: f64) -> Vec<f64> {
-        let at = |(&position, x): (&usize, &f64)| {
-            let group = self.normalisation.group(pair.shape(), position);
+        let at = |(index, x): (usize, &f64)| {
+            let group = self.normalisation.group(pair, index);
             (x - self.mean[group]) / (self.variance[group] + eps).sqrt()
         };
-        pair.positions.iter().zip(x).map(at).collect()
+        x.iter().enumerate().map(at).collect()
     }
 }
 
@@ -151,11 +158,16 @@ fn against(
 ) -> Option<Explanation> {
     search.with_values(other, |numbers| {
         let x: Vec<f64> = pair.positions.iter().map(|&position| numbers.at(position)).collect();
-        let all: Vec<Moments> = candidates(pair).into_iter().map(|n| Moments::new(n, pair, &x)).collect();
+        let in_budget = |_: &Normalisation| !search.checkpoint.budget.is_spent();
+        let candidates = candidates(pair).into_iter().take_while(in_budget);
+        let all: Vec<Moments> = candidates.map(|n| Moments::new(n, pair, &x)).collect();
         // The golden's own normalisation, its weight and bias, and its eps.
         let (right, affine, eps) = all.iter().find_map(|moments| {
             let known = Affine::nearest(pair, &moments.normalised(pair, &x, USUAL_EPS[4]), known);
             let of_eps = |eps: f64| {
+                if search.checkpoint.budget.is_spent() {
+                    return None;
+                }
                 let normal = moments.normalised(pair, &x, eps);
                 let affine = match known {
                     Some(known) => known.clone(),
@@ -192,7 +204,7 @@ fn other_eps(
     let groups = right.variance.len();
     let (mut ee, mut ea) = (vec![0.0; groups], vec![0.0; groups]);
     for (index, &position) in pair.positions.iter().enumerate().filter(|(index, _)| pair.is_plain(*index)) {
-        let group = right.normalisation.group(pair.shape(), position);
+        let group = right.normalisation.group(pair, index);
         let bias = affine.bias[position % affine.bias.len()];
         let (e, a) = (pair.e[index] - bias, pair.a[index] - bias);
         ee[group] += e * e;
@@ -217,7 +229,7 @@ fn other_eps(
     }
     let residual = pair.explained(usize::from(nearest.is_none()), |index| {
         let position = pair.positions[index];
-        let group = right.normalisation.group(pair.shape(), position);
+        let group = right.normalisation.group(pair, index);
         let bias = affine.bias[position % affine.bias.len()];
         let factor = ((right.variance[group] + eps) / (right.variance[group] + wrong)).sqrt();
         (pair.e[index] - bias) * factor + bias

@@ -101,12 +101,17 @@ impl<'a> SampledPair<'a> {
     }
 }
 
+/// Whether a tensor of this many elements is sampled.
+pub(super) fn is_sampled(len: usize) -> bool {
+    len > MOST
+}
+
 /// All positions of a small tensor, or [`RUNS`] runs of a large one.
 ///
 /// The tensor is cut into equally long stretches with one run each, at a pseudo-random place in it: runs at equal
 /// distances would miss an error with the same period.
 fn positions(len: usize) -> Vec<usize> {
-    if len <= MOST {
+    if !is_sampled(len) {
         return (0..len).collect();
     }
     let mut state = 0x9e37_79b9_7f4a_7c15u64;

@@ -62,6 +62,9 @@ pub struct Job {
     /// How many bytes of actuals and pictures the worker may write: what `PARITY_SIZE_LIMIT` leaves. `None` is any number.
     #[serde(default)]
     pub room: Option<u64>,
+    /// How many bytes of actuals and pictures the run may still keep: what `PARITY_KEEP_LIMIT` leaves. `None` is any number.
+    #[serde(default)]
+    pub keep_room: Option<u64>,
     /// The worker is stepped through by a debug session. Nothing in its folder is a verdict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub debug: Option<DebugTask>,

@@ -69,7 +69,8 @@ pub struct Settings {
     pub run: Option<String>,
     /// `PARITY_PYTHON`: the Python program.
     pub python: Option<String>,
-    /// `PARITY_SIZE_WARN` and `PARITY_SIZE_LIMIT`: the sizes at which a command warns or stops.
+    /// `PARITY_SIZE_WARN`, `PARITY_SIZE_LIMIT` and `PARITY_KEEP_LIMIT`: the sizes at which a command warns or stops, and at which a
+    /// run keeps no more actuals.
     pub sizes: SizeLimits,
 }
 

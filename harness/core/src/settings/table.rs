@@ -121,6 +121,13 @@ pub const SETTINGS: &[Setting] = &[
         values: Values::Words(&[("failing", |_| ()), ("all", |settings| settings.keep = super::Keep::All)]),
     },
     Setting {
+        name: "PARITY_KEEP_LIMIT",
+        example: "PARITY_KEEP_LIMIT=5GB",
+        default: "1 GB",
+        help: "sets the size of a run above which it keeps no more actuals",
+        values: Values::Size(|settings, bytes| settings.sizes.keep = bytes),
+    },
+    Setting {
         name: "PARITY_FIXTURES",
         example: "PARITY_FIXTURES=dir",
         default: "the project's own",

@@ -21,6 +21,8 @@ use mlx_parity_core::text::error_chain;
 
 /// Number of failures of one run whose error is kept in detail.
 const MOST_DETAILED: usize = 40;
+/// Number of failures of one run whose error is read at most places. The first failures matter most.
+const FIRST_DETAILED: usize = 4;
 
 impl TapCheck {
     /// Compares the values of a hit with its golden, with another tap, or with the other run of a twin.
@@ -249,7 +251,10 @@ fn error_details(
         return None;
     }
     *detailed += 1;
-    ErrorDetails::of(expected, &actual.view())
+    match *detailed <= FIRST_DETAILED {
+        true => ErrorDetails::of(expected, &actual.view()),
+        false => ErrorDetails::of_fewer(expected, &actual.view()),
+    }
 }
 
 /// Returns whether golden and actual are tensors whose elements have distances: no ids, and no golden that has the most

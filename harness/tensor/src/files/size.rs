@@ -27,18 +27,26 @@ pub fn of_folder(folder: &Path) -> u64 {
     files.filter_map(|entry| entry.metadata().ok()).filter(|data| data.is_file()).map(|data| data.len()).sum()
 }
 
-/// How much fixtures and runs may take together.
+/// How much fixtures and runs may take together, and how much one run may keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SizeLimits {
     /// Bytes above which a command warns.
     pub warn: u64,
     /// Bytes above which a command stops.
     pub stop: u64,
+    /// Bytes of one run above which it keeps no more actuals.
+    #[serde(default = "keep_by_default")]
+    pub keep: u64,
+}
+
+/// For runs of versions that had no such limit, too.
+const fn keep_by_default() -> u64 {
+    1_000_000_000
 }
 
 impl Default for SizeLimits {
     fn default() -> Self {
-        Self { warn: 1_000_000_000, stop: 10_000_000_000 }
+        Self { warn: 1_000_000_000, stop: 10_000_000_000, keep: keep_by_default() }
     }
 }
 
