@@ -48,6 +48,9 @@ pub struct Record {
     pub gate: Option<Gate>,
     /// The golden's floor.
     pub floor: Option<Floor>,
+    /// The block of the reference in which a local floor was measured. Other records have no such field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub floor_block: Option<String>,
     /// The measurements.
     pub metrics: Option<Metrics>,
     /// How the slots of a cache were matched. Other records have no such field.
@@ -104,6 +107,7 @@ impl Record {
             actual: None,
             gate: None,
             floor: None,
+            floor_block: None,
             metrics: comparison.metrics,
             slots: None,
             location: None,
@@ -311,6 +315,7 @@ mod tests {
             actual: Some((&actual).into()),
             gate: rule.gate,
             floor: rule.floor,
+            floor_block: Some("layers.0".to_owned()),
             location: Some(Location { file: "tests/ports/qwen_image/vision_block.rs".to_owned(), line: 41 }),
             millis: 1.25,
             memory: Some(Memory {

@@ -216,6 +216,7 @@ mod tests {
                 sha256: String::new(),
                 sequence: None,
                 floor: None,
+                floor_block: None,
                 no_floor: None,
                 spread: None,
                 place: None,

@@ -17,6 +17,8 @@ pub(super) struct Checked {
     /// Dtype and shape of the expected tensor; `None` if there was none to compare with.
     pub(super) expected: Option<record::TensorInfo>,
     pub(super) floor: Option<Floor>,
+    /// The block of the reference in which a local floor was measured.
+    pub(super) floor_block: Option<String>,
     /// The golden that the port continues with; `None` if it is not injected.
     pub(super) injected: Option<Result<Array, ArrayError>>,
     /// The golden's sequence number in the reference's run.
@@ -62,6 +64,7 @@ impl From<Comparison> for Checked {
             outcome,
             expected: None,
             floor: None,
+            floor_block: None,
             injected: None,
             sequence: None,
             picture: None,

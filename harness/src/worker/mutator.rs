@@ -167,7 +167,7 @@ impl Driver for Mutator {
                 None => {}
             }
         }
-        let Checked { outcome, expected, floor, injected, picture, .. } =
+        let Checked { outcome, expected, floor, floor_block, injected, picture, .. } =
             self.check.check(checkpoint, hit, &actual);
         let mut record = Record {
             hit,
@@ -175,6 +175,7 @@ impl Driver for Mutator {
             expected,
             actual: Some((&actual.view()).into()),
             floor,
+            floor_block,
             image: picture.as_ref().map(Picture::measure),
             injected: injected.is_some(),
             ..Record::of_checkpoint(&spec, checkpoint, outcome)

@@ -232,6 +232,7 @@ impl Observer {
             (None, None) => return Err(Exception::custom(format!("tap `{name}` was not evaluated"))),
         };
         let Checked { outcome, expected, floor, injected, sequence, picture, diagnosis, error, .. } = checked;
+        let floor_block = checked.floor_block;
         let made = checked.place;
         // The rows of a cache are recorded and kept in the golden's order, so that whoever reads both finds pairs.
         let (matched, slots) = checked.matched.unzip();
@@ -245,6 +246,7 @@ impl Observer {
             expected,
             actual: Some(info),
             floor,
+            floor_block,
             location: Some(record::Location { file: place.file().to_owned(), line: place.line() }),
             millis,
             memory,

@@ -211,6 +211,7 @@ impl TapCheck {
             Err(checked) => return Some(*checked),
         };
         rule.floor = golden.floor;
+        rule.is_local = golden.floor_block.is_some();
         // The slots of a cache may be more than the golden's, and some of them empty.
         let slots = checkpoint.positions.as_ref();
         let matched = slots.map(|slots| SlotMatch::matched_shape(slots.axis, &info.shape, &found.shape));
@@ -273,6 +274,7 @@ impl TapCheck {
         Checked {
             expected: Some(info),
             floor: golden.floor,
+            floor_block: golden.floor_block.clone(),
             injected,
             sequence: Some(golden.sequence),
             place: golden.place.clone(),
@@ -302,6 +304,7 @@ impl TapCheck {
             fixtures.golden(&hit_name(&checkpoint.name, hit)).map_err(|error| error_chain(&error))?;
         let mut rule = checkpoint.rule();
         rule.floor = golden.floor;
+        rule.is_local = golden.floor_block.is_some();
         rule.judge_systematic = self.judge_systematic;
         let expected = as_compared(&golden.tensor, checkpoint)?;
         let (golden, expected, actual) = (&golden, expected.view(), actual.view());

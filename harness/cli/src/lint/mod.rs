@@ -8,6 +8,7 @@ mod choices;
 mod finding;
 mod git;
 mod goldens;
+mod local_floors;
 mod loosened;
 mod names;
 mod order;
@@ -27,6 +28,7 @@ use approvals::useless_approvals;
 use checks::{check_fixtures, check_schema, check_specs, undrawable};
 use choices::unforced_tokens;
 use finding::Finding;
+use local_floors::free_local_floors;
 use names::{line_numbers, many_expansions};
 use order::out_of_order;
 use ranges::unusual_ranges;
@@ -192,6 +194,7 @@ fn lint(input: &LintInput) -> (LintReport, String) {
             unstaged_gradients(spec),
             unforced_tokens(spec),
             out_of_order(input, spec),
+            free_local_floors(input, spec),
         ]
         .concat();
         findings.iter().for_each(|finding| found.add(finding, input.colour));

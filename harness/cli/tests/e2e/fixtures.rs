@@ -114,6 +114,31 @@ fn the_list_has_sizes_and_states() {
     );
 }
 
+/// Writes into the manifest that the floor of `gated` was measured in one block.
+pub(crate) fn make_local(project: &Path) {
+    let path = project.join(SET).join("manifest.json");
+    let text = fs::read_to_string(&path).unwrap();
+    let at = text.find("\"name\": \"gated\", \"role\": \"golden\"").unwrap();
+    let (before, golden) = text.split_at(at);
+    fs::write(
+        &path,
+        before.to_owned() + &golden.replacen("\"floor\":", "\"floor_block\": \"mlp\", \"floor\":", 1),
+    )
+    .unwrap();
+}
+
+#[test]
+fn a_local_floor_is_shown_with_its_block() {
+    let project = Project::new();
+    make_local(project.0.path());
+    let text = project.prints(&["info", "gated_mlp/block"], 0, &["(floor of `mlp` alone) "]);
+    assert_eq!(text.matches("alone)").count(), 1, "{text}");
+    let text = project.prints(&["info", "gated_mlp/block", "--json"], 0, &[]);
+    let set: Value = serde_json::from_str(&text).unwrap();
+    let golden = set["tensors"].as_array().unwrap().iter().find(|one| one["name"] == "gated").unwrap();
+    assert_eq!(golden["floor_block"], "mlp");
+}
+
 #[test]
 fn a_set_is_described_with_statistics_and_what_made_it() {
     let project = Project::new();

@@ -9,6 +9,7 @@ use mlx_parity_core::record::Record;
 use mlx_parity_core::tensor::{Dtype, TensorView};
 
 use crate::command::{CARGO_TOML, GATED_MLP, cargo_parity, check, copy_from_repository};
+use crate::fixtures::make_local;
 
 /// A project with the gated MLP: `norm` has a tolerance, `gated` noise and `out` a policy.
 struct Project(tempfile::TempDir);
@@ -193,4 +194,35 @@ fn a_checkpoint_that_the_reference_computes_earlier_is_shown_with_its_line() {
         ],
     );
     assert_eq!(text.matches("is declared after").count(), 1, "{text}");
+}
+
+#[test]
+fn a_local_floor_in_a_free_run_is_a_warning() {
+    let project = Project::new();
+    let gate = "dtype: float32, noise: 8";
+    let [norm, gated, out] = ["norm", "gated", "out"].map(|name| format!("name: {name}, {gate}"));
+    project.declare(&[&norm, &gated, &out]);
+    make_local(project.0.path());
+    let text = check(
+        project.lint(&["--strict"]),
+        1,
+        &[
+            "warning: the floor of `gated` leaves out the errors of earlier blocks\n",
+            "block.yaml:13:",
+            "note: it was measured in block `mlp` alone",
+            "help: name the checkpoints before the block under `inject`, or export floors of the whole reference",
+        ],
+    );
+    assert_eq!(text.matches("warning:").count(), 1, "{text}");
+    let inject = |name: &str| {
+        let text = fs::read_to_string(project.0.path().join(SPEC)).unwrap();
+        let (head, tail) = text.split_once("\ncheckpoints:").unwrap();
+        let head = head.lines().filter(|line| !line.starts_with("inject:")).collect::<Vec<_>>().join("\n");
+        project.write(SPEC, format!("{head}\ninject: [{name}]\ncheckpoints:{tail}").as_bytes());
+    };
+    // What is injected after the block does not help it.
+    inject("out");
+    check(project.lint(&["--strict"]), 1, &["warning: the floor of `gated`"]);
+    inject("norm");
+    check(project.lint(&["--strict"]), 0, &[": 0 errors\n"]);
 }

@@ -32,6 +32,10 @@ pub struct TensorEntry {
     /// How far the reference is from float64 here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub floor: Option<Floor>,
+    /// The block of the reference in which the floor was measured, from the block's own inputs: the floor leaves out the
+    /// errors of earlier blocks. Without a block, the floor is that of the whole computation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub floor_block: Option<String>,
     /// Why a floor is missing where one would be expected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_floor: Option<String>,
@@ -120,6 +124,14 @@ impl TensorEntry {
             // A root mean square is at most the maximum. The margin allows for one summed in float32.
             if !sound || rms > max * 1.001 {
                 return Err(format!("its {key} has max {max:e} and rms {rms:e}, expected 0 <= rms <= max"));
+            }
+        }
+        if let Some(block) = &self.floor_block {
+            if self.floor.is_none() {
+                return Err("it has a `floor_block`, but no `floor`".into());
+            }
+            if block.is_empty() || block.chars().any(char::is_control) {
+                return Err("its `floor_block` is empty or has control characters".into());
             }
         }
         if self.no_floor.is_some() && self.floor.is_some() {

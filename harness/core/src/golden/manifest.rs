@@ -165,7 +165,7 @@ mod tests {
             "provenance": {"packages": {"numpy": "2.4.6"}},
             "tensors": [
                 {"name": "norm1", "role": "golden", "file": "goldens.safetensors", "dtype": "float32", "shape": [2, 3],
-                 "sha256": sha, "sequence": 0, "floor": {"max": 1e-7, "rms": 2e-8}, "spread": {"max": 3e-7, "rms": 4e-8},
+                 "sha256": sha, "sequence": 0, "floor": {"max": 1e-7, "rms": 2e-8}, "floor_block": "layers.0", "spread": {"max": 3e-7, "rms": 4e-8},
                  "place": "x.py:Block.norm1"},
                 {"name": "norm1@1", "role": "golden", "file": "goldens.safetensors", "dtype": "float32",
                  "shape": [2, 3], "sha256": sha, "sequence": 1, "no_floor": "the float64 run failed"},
@@ -251,6 +251,8 @@ mod tests {
                 "only a golden has a `spread`, but this is a weight",
             ),
             ("/tensors/3/no_floor", json!("why"), "only a golden has a `no_floor`, but this is a weight"),
+            ("/tensors/1/floor_block", json!("layers.0"), "it has a `floor_block`, but no `floor`"),
+            ("/tensors/0/floor_block", json!(""), "its `floor_block` is empty or has control characters"),
             ("/tensors/3/step", step(1, 0.1), "only a golden has a `step`, but this is a weight"),
             ("/tensors/0/step", step(0, 0.1), "its step has the number 0, expected 1 or more"),
             ("/tensors/0/no_floor", json!("why"), "it has a `floor` and a `no_floor`, expected one of them"),

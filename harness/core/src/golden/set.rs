@@ -54,6 +54,8 @@ pub struct Golden {
     pub tensor: Tensor,
     /// How far the reference is from float64 here, when it was measured.
     pub floor: Option<Floor>,
+    /// The block of the reference that a local floor was measured in, see [`TensorEntry::floor_block`].
+    pub floor_block: Option<String>,
     /// Position in the order of the reference's calls.
     pub sequence: u64,
     /// The place in the reference's source that made it.
@@ -188,6 +190,7 @@ impl FixtureSet {
         Ok(Golden {
             tensor: self.read(entry)?,
             floor: entry.floor,
+            floor_block: entry.floor_block.clone(),
             // Reading a manifest checks that every golden has one.
             sequence: entry.sequence.unwrap_or_default(),
             place: entry.place.clone(),

@@ -266,6 +266,9 @@ pub(super) fn tensor_rows(record: &Record, class: Class, line: &str, row: &mut i
                 if let Some(times) = &difference.times_floor {
                     let (rms, max) = (multiple(times.rms), multiple(times.max));
                     row("floor", &format!("rms {rms}, max {max} the reference's own distance from float64"));
+                    if let Some(block) = &record.floor_block {
+                        row("local", &local_floor(block, record.injected));
+                    }
                 }
             }
         }
@@ -285,6 +288,16 @@ pub(super) fn tensor_rows(record: &Record, class: Class, line: &str, row: &mut i
     if let Some(place) = &record.location {
         row("tap", &format!("{}:{}", place.file, place.line));
     }
+}
+
+/// What a floor of one block leaves out, and what to do where this may be the whole difference.
+fn local_floor(block: &str, is_injected: bool) -> String {
+    let block = clean(block);
+    let what = format!("this floor is of block `{block}` alone: errors of earlier blocks are not in it");
+    if is_injected {
+        return what;
+    }
+    format!("{what}; judge it on golden inputs: inject the checkpoints before `{block}`")
 }
 
 /// How the slots of a cache were matched, and where the worst element is.
@@ -339,4 +352,46 @@ fn nonfinite(stats: &Stats) -> String {
 /// The gate as the end of a row; empty without a gate.
 fn gate(record: &Record) -> String {
     record.gate.as_ref().map(|gate| format!("; {}", gate.text())).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::Comparison;
+    use crate::gate::{Floor, Gate, Rule};
+    use crate::tensor::{Dtype, TensorView};
+
+    fn rows(floor_block: Option<&str>, injected: bool) -> (String, Option<String>) {
+        let bytes =
+            |off: f32| -> Vec<u8> { [1f32, 2., 3.].iter().flat_map(|x| (x + off).to_le_bytes()).collect() };
+        let (expected, actual) = (bytes(0.0), bytes(1e-3));
+        let view = |bytes| TensorView::new(Dtype::Float32, &[3], bytes).unwrap();
+        let floor = Some(Floor { max: 1e-6, rms: 1e-6 });
+        let is_local = floor_block.is_some();
+        let rule = Rule { gate: Some(Gate::Noise { k: 8.0 }), floor, is_local, ..Rule::default() };
+        let comparison = Comparison::of(&view(&expected), &view(&actual), &rule);
+        let detail = comparison.detail.clone();
+        let floor_block = floor_block.map(str::to_owned);
+        let record = Record { floor_block, injected, ..Record::new("a/b", "x", comparison, true) };
+        let mut found = None;
+        tensor_rows(&record, Class::Value, &detail, &mut |label: &str, text: &str| {
+            if label == "local" {
+                found = Some(text.to_owned());
+            }
+        });
+        (detail, found)
+    }
+
+    #[test]
+    fn a_local_floor_is_named_with_what_to_do_in_a_free_run() {
+        let (detail, row) = rows(None, false);
+        assert!(detail.contains("x the floor, largest 1") && row.is_none(), "{detail} {row:?}");
+        let (detail, row) = rows(Some("layers.3"), false);
+        assert!(detail.contains("x the local floor, largest 1"), "{detail}");
+        let free = "this floor is of block `layers.3` alone: errors of earlier blocks are not in it; judge it on golden \
+                    inputs: inject the checkpoints before `layers.3`";
+        assert_eq!(row.as_deref(), Some(free));
+        let (_, row) = rows(Some("layers.3"), true);
+        assert_eq!(row.as_deref(), free.split_once("; judge").map(|(what, _)| what));
+    }
 }

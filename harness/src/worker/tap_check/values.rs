@@ -45,6 +45,7 @@ impl TapCheck {
             Err(error) => return Checked::failed(error.class(), error_chain(&error)),
         };
         rule.floor = golden.floor;
+        rule.is_local = golden.floor_block.is_some();
         rule.judge_systematic = self.judge_systematic;
         let cast;
         let mut expected = match in_port_layout(golden.tensor.view(), checkpoint) {
@@ -116,6 +117,7 @@ impl TapCheck {
         let slots = matched.as_ref().map(|matched| matched.record(&checked.outcome));
         Checked {
             injected,
+            floor_block: golden.floor_block.clone(),
             matched: matched.map(|matched| matched.tensor).zip(slots),
             sequence: Some(golden.sequence),
             picture,

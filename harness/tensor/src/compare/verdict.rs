@@ -369,8 +369,7 @@ fn value_fault(
                 return None;
             }
             let TimesFloor { rms, max } = noise.times;
-            let mut detail =
-                format!("rms error {}x the floor, largest {}x, {k}x allowed", Short(rms), Short(max));
+            let mut detail = times_words(rule, rms, max, *k);
             if totals.tally.huge_outside > 0 {
                 let count = totals.tally.huge_outside;
                 detail += &format!(
@@ -385,6 +384,12 @@ fn value_fault(
         }
         _ => None,
     }
+}
+
+/// The error in multiples of the floor, and how many are allowed.
+fn times_words(rule: &Rule, rms: f64, max: f64, k: f64) -> String {
+    let local = if rule.is_local { "local " } else { "" };
+    format!("rms error {}x the {local}floor, largest {}x, {k}x allowed", Short(rms), Short(max))
 }
 
 fn systematic_fault(rule: &Rule, difference: &Difference) -> Option<(Class, String)> {
@@ -468,8 +473,7 @@ fn agreement(rule: &Rule, difference: &Difference) -> String {
     let used = Short(difference.used.unwrap_or(0.0));
     match (&rule.gate, difference.times_floor) {
         (Some(Gate::Noise { k }), Some(TimesFloor { rms, max })) => {
-            let mut text =
-                format!("rms error {}x the floor, largest {}x, {k}x allowed", Short(rms), Short(max));
+            let mut text = times_words(rule, rms, max, *k);
             if let Some(clear) = difference.systematic.filter(|found| !rule.judge_systematic && found.clear) {
                 text += &format!("; not judged: {}", clear.text());
             }

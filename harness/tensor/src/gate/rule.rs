@@ -97,6 +97,8 @@ pub struct Rule {
     pub gate: Option<Gate>,
     /// The floor that a noise gate needs.
     pub floor: Option<Floor>,
+    /// Whether the floor is of one block of the reference alone. Verdicts name it so; they are judged alike.
+    pub is_local: bool,
     /// Whether a NaN agrees with a NaN.
     pub nan_equal: bool,
     /// Smallest and largest value that the actual may hold.

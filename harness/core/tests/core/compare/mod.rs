@@ -159,6 +159,21 @@ fn a_floor_above_a_tenth_of_the_golden_is_untestable() {
 }
 
 #[test]
+fn a_local_floor_is_judged_like_any_other_and_named() {
+    let golden = golden();
+    let mut actual = golden.clone();
+    actual[7] += 9e-6;
+    for (k, class) in [(8.0, Some(Class::Value)), (20.0, None)] {
+        let whole = Rule { gate: Some(Gate::Noise { k }), ..noise(1e-6, 1e-6) };
+        let local = judge(&golden, &actual, &Rule { is_local: true, ..whole.clone() });
+        let whole = judge(&golden, &actual, &whole);
+        assert_eq!((local.class, whole.class), (class, class));
+        assert_eq!(local.detail, whole.detail.replace("the floor", "the local floor"));
+        assert!(local.detail.contains("the local floor"), "{}", local.detail);
+    }
+}
+
+#[test]
 fn both_parts_of_a_noise_gate_decide() {
     let golden = golden();
     // Every element is off by 4e-6: no element stands out, but the rms is 40 times its floor.
