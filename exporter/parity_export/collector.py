@@ -22,6 +22,7 @@ from .training import Training
 from .values import Value, framework_of, hand_back, host
 
 if TYPE_CHECKING:
+    from .blocks import Blocks
     from .debug_session import Session
 
 # The unchanged run, the float64 run, the run with other random draws, and a repeat, which may change one input.
@@ -40,6 +41,8 @@ class Golden:
     value: Value
     place: str | None
     floor: Floor | None = None
+    # The block that a local floor was measured in.
+    floor_block: str | None = None
     no_floor: str | None = None
     spread: Floor | None = None
     # How far the adapters move it.
@@ -81,6 +84,7 @@ class Collector:
         self.changed_inputs: dict[str, Value] = {}
         self.lowered: dict[str, str] = {}
         self.distrusted: str | None = None
+        self.blocks: Blocks | None = None
         self.tracing = Tracing(Places(self.sources)) if traces else None
         self.session: Session | None = None
         self.training = Training()
@@ -101,18 +105,23 @@ class Collector:
 
     @property
     def is_float64(self) -> bool:
-        """Whether this is the float64 run, which measures the floors. Few references need to know."""
-        return self.kind == "truth"
+        """Whether this is a float64 run, which measures floors. Few references need to know."""
+        return self.kind == "truth" or self._in_block
 
     @property
     def is_first(self) -> bool:
         """Whether this is the run whose tensors become the goldens."""
-        return self._first is None
+        return self._first is None and not self._in_block
+
+    @property
+    def _in_block(self) -> bool:
+        """Whether a block runs alone in float64. What it meets is compared with the goldens, as in a later run."""
+        return self.blocks is not None and self.blocks.is_running
 
     def first_value(self, point: str) -> Value | None:
         """Returns the first run's golden of a point that this run is about to save; none if nothing was recorded."""
         final = self._decided.get((point, self._attempts.get(point, 0)))
-        golden = None if self._first is None or final is None else self._first.goldens.get(final)
+        golden = None if self.is_first or final is None else (self._first or self).goldens.get(final)
         return None if golden is None else golden.value
 
     def full(self, name: str) -> str:
@@ -130,14 +139,8 @@ class Collector:
             return None
         attempt = self._attempts.get(point, 0)
         self._attempts[point] = attempt + 1
-        if self._first is not None:
-            final = self._decided.get((point, attempt))
-            if final is not None and place != self._first.goldens[final].place:
-                # Another source line reached this name, so this tensor is not the counterpart of the golden.
-                return None
-            if final is not None and self.meets is not None:
-                self.meets(final, self._host(tensor, f"golden `{final}`"))
-            self._maybe_stop(final)
+        if not self.is_first:
+            self._meet_again(self._decided.get((point, attempt)), tensor, place)
             return None
         if self.settings.expected.known and name not in self.settings.expected.goldens:
             self.left_out[name] = None
@@ -167,9 +170,22 @@ class Collector:
         self._decided[point, attempt] = final
         if self.tracing is not None:
             self.tracing.golden(final, tensor)
+        if self.blocks is not None:
+            self.blocks.met(golden, tensor)
         self.passes(final, point, tensor, None)
         self._maybe_stop(final)
         return golden
+
+    def _meet_again(self, final: str | None, tensor: Any, place: str | None) -> None:
+        """Compares a tensor of a later run, or of a block that runs again, with the golden of that name."""
+        if self._in_block and self.blocks is not None and self.blocks.passes_on(final, tensor):
+            return
+        if final is not None and place != (self._first or self).goldens[final].place:
+            # Another source line reached this name, so this tensor is not the counterpart of the golden.
+            return
+        if final is not None and self.meets is not None:
+            self.meets(final, self._host(tensor, f"golden `{final}`"))
+        self._maybe_stop(final)
 
     def passes(self, name: str, point: str, tensor: Any, unrecorded: str | None) -> None:
         """Lets a debug session stop at a name. `unrecorded` is the reason why no golden has it."""

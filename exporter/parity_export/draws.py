@@ -74,6 +74,20 @@ def states() -> dict[str, Any]:
 
 
 @contextmanager
+def kept_draws() -> Iterator[None]:
+    """Puts the global generators of Python, NumPy and torch back to their states when the block ends."""
+    with ExitStack() as stack:
+        stack.callback(random.setstate, random.getstate())
+        stack.callback(np.random.set_state, np.random.get_state(legacy=False))
+        if "torch" in sys.modules:
+            torch = sys.modules["torch"]
+            stack.callback(torch.random.set_rng_state, torch.random.get_rng_state())
+            if torch.cuda.is_initialized():
+                stack.callback(torch.cuda.set_rng_state_all, torch.cuda.get_rng_state_all())
+        yield
+
+
+@contextmanager
 def numpy_in_float64() -> Iterator[None]:
     """Makes NumPy's names of narrow float types, such as `np.float32`, mean float64 inside the block."""
     wide: dict[str, type] = {"float32": np.float64, "float16": np.float64, "single": np.float64, "half": np.float64}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Any
 
@@ -51,6 +53,17 @@ class Executed:
             _MONITORING.set_events(self._tool, 0)
             _MONITORING.register_callback(self._tool, _MONITORING.events.PY_START, None)
             _MONITORING.free_tool_id(self._tool)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Counts nothing inside the block."""
+        was_on = self._on
+        self.stop()
+        try:
+            yield
+        finally:
+            if was_on:
+                self.start()
 
     def _profile(self, frame: FrameType, event: str, _: Any) -> None:
         if event == "call":

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+import json
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import TensorSpec, deserialize, serialize
+from safetensors import TensorSpec, safe_open, serialize_file
 
 from .values import STORED, Value
 
@@ -32,8 +33,14 @@ SAFETENSORS = {
 def write(path: Path, tensors: Mapping[str, Value]) -> None:
     """Writes one file in the format of its suffix. An npy file holds exactly one tensor."""
     if path.suffix == ".safetensors":
-        data = _safetensors(tensors)
-    elif path.suffix == ".npz":
+        # Written from the tensors' own memory: a file of weights may be larger than what is left of it.
+        path.touch(exist_ok=False)
+        mode = path.stat().st_mode
+        serialize_file(_parts(tensors), path)
+        # safetensors replaces the file by one that only its owner can read.
+        path.chmod(mode)
+        return
+    if path.suffix == ".npz":
         data = _npz(tensors)
     else:
         (value,) = tensors.values()
@@ -43,33 +50,47 @@ def write(path: Path, tensors: Mapping[str, Value]) -> None:
 
 
 def read(path: Path) -> dict[str, Value]:
-    """Returns the tensors of a file by name. The tensor of an npy file has the empty name."""
+    """Returns the tensors of a file by name. The tensor of an npy file has the empty name.
+
+    Tensors of safetensors stay in the file, and come into memory where they are read.
+    """
     if path.suffix == ".safetensors":
-        found = {}
-        parts: Any = deserialize(path.read_bytes())  # type: ignore[no-untyped-call]
-        for name, part in parts:
-            dtype = SAFETENSORS.get(part["dtype"])
-            if dtype is None:
-                raise ValueError(
-                    f"`{path}` holds {part['dtype']} in `{name}`, expected one of {', '.join(SAFETENSORS)}"
-                )
-            bits = np.frombuffer(bytes(part["data"]), dtype=STORED[dtype]).reshape(part["shape"])
-            found[name] = Value(dtype, bits)
-        return found
+        return _mapped(path)
     if path.suffix == ".npz":
         with zipfile.ZipFile(path) as archive:
             return {name.removesuffix(".npy"): _read_npy(path, archive.read(name)) for name in archive.namelist()}
     return {"": _read_npy(path, path.read_bytes())}
 
 
-def _safetensors(tensors: Mapping[str, Value]) -> bytes:
-    parts = {
+def _mapped(path: Path) -> dict[str, Value]:
+    with safe_open(path, framework="np") as checked:
+        # Checks the header and the length of the file.
+        names = list(checked.keys())
+    # A reference may write to a weight: that changes its memory, and never the file.
+    data = np.memmap(path, dtype=np.dtype("uint8"), mode="c")
+    start = 8 + int.from_bytes(data[:8].tobytes(), "little")
+    header = json.loads(data[8:start].tobytes())
+    found = {}
+    for name in names:
+        part = header[name]
+        dtype = SAFETENSORS.get(part["dtype"])
+        if dtype is None:
+            raise ValueError(f"`{path}` holds {part['dtype']} in `{name}`, expected one of {', '.join(SAFETENSORS)}")
+        first, last = part["data_offsets"]
+        bits = data[start + first : start + last]
+        # The format aligns no tensor, and NumPy computes with aligned ones.
+        own = np.asarray(bits) if bits.ctypes.data % STORED[dtype].itemsize == 0 else np.array(bits)
+        found[name] = Value(dtype, own.view(STORED[dtype]).reshape(part["shape"]))
+    return found
+
+
+def _parts(tensors: Mapping[str, Value]) -> dict[str, TensorSpec]:
+    return {
         name: TensorSpec(
             dtype=value.dtype, shape=list(value.shape), data_ptr=value.bits.ctypes.data, data_len=value.bits.nbytes
         )
         for name, value in tensors.items()
     }
-    return bytes(serialize(parts))
 
 
 def _npz(tensors: Mapping[str, Value]) -> bytes:

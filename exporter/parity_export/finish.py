@@ -164,6 +164,12 @@ def _without_recipe(recorder: Recorder) -> dict[str, str] | None:
 def write(recorder: Recorder, passes: list[str]) -> None:
     """Writes the set beside the old one, then exchanges the two."""
     recipes, constants = _recipes(recorder)
+    for name, pin in recorder.pins.weights.items():
+        if pin.lent is not None and pin.value.sha256() != pin.lent:
+            raise ValueError(
+                f"the reference changed weight `{name}` after `rec.weights` saved it; with floors by block the set has "
+                "no copy, so clone the weight before it changes, or leave `rec.floors` out"
+            )
     entries = _entries(recorder, constants)
     held: dict[str, dict[str, Value]] = {}
     for entry, value in entries:
@@ -271,6 +277,8 @@ def _measured(golden: Golden, sequence: int) -> dict[str, Any]:
     found: dict[str, Any] = {"sequence": sequence}
     if golden.floor is not None:
         found["floor"] = golden.floor.json()
+        if golden.floor_block is not None:
+            found["floor_block"] = golden.floor_block
     elif golden.no_floor is not None:
         found["no_floor"] = golden.no_floor
     if golden.spread is not None:

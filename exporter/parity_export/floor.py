@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .lint import Lint
 from .values import Value, host
 
 # Masks hold values such as the lowest float32. A distance between two of those has no meaning.
@@ -49,6 +50,19 @@ def distance(left: Value, right: Value) -> Floor:
     # Scaling keeps the squares of tiny distances from vanishing. Rounding could lift the result above the largest.
     rms = largest * float(np.sqrt(np.mean((error / largest) ** 2)))
     return Floor(largest, min(rms, largest))
+
+
+def floor_of(lint: Lint, name: str, golden: Value, truth: Value) -> Floor | str:
+    """Returns the floor of a golden of floats, or why `truth` gives none. Reports a truth that was rounded."""
+    if truth.dtype not in ("float64", "complex128"):
+        return f"the float64 run gives {truth.dtype}"
+    if truth.shape != golden.shape:
+        return f"the float64 run gives shape {list(truth.shape)}"
+    floor = distance(golden, truth)
+    if floor.max > 0 and is_rounded(truth):
+        message = f"golden `{name}` holds only float32 numbers in the float64 run, so its floor is unreliable"
+        lint.add("truth-rounded", name, message)
+    return floor
 
 
 def is_rounded(truth: Value) -> bool:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from .names import Rule, near
-from .values import Value
+from .values import Array, Value
 
+_PART = 1 << 20
 _VARY = "choose inputs and weights that give different values (`rec.weights(…, vary=0.1)` for fresh parameters)"
 # Every kind of finding, with its advice.
 KINDS = {
@@ -113,23 +114,40 @@ def look_at_values(lint: Lint, role: str, values: Mapping[str, Value], choices: 
         if value.bits.size == 0:
             lint.add("constant", name, f"{role} `{name}` has no elements", role)
             continue
-        wide = value.wide()
-        finite = np.isfinite(wide) if value.is_inexact else np.ones((), dtype=bool)
-        if not np.all(finite):
-            bad = np.argwhere(~finite)
-            where = bad[0].tolist()
-            first = f"first {wide[tuple(where)]} at {where}"
-            message = f"{role} `{name}` has {len(bad)} of {wide.size} elements that are not finite, {first}"
+        size = value.bits.size
+        bad, where, shown = _not_finite(value)
+        if bad:
+            message = f"{role} `{name}` has {bad} of {size} elements that are not finite, first {shown} at {where}"
             lint.add("not-finite", name, message, role)
-        is_constant = wide.size > 1 and bool(np.all(wide == wide.flat[0]))
+        first = next(_parts(value))[0]
+        is_constant = size > 1 and all(bool(np.all(part == first)) for part in _parts(value))
         if is_constant:
-            kind = "zero" if wide.flat[0] == 0 else "constant"
-            lint.add(kind, name, f"{role} `{name}` is {wide.flat[0]} in all of its {wide.size} elements", role)
-        elif wide.size > 1 and name.partition("@")[0] not in choices:
+            kind = "zero" if first == 0 else "constant"
+            lint.add(kind, name, f"{role} `{name}` is {first} in all of its {size} elements", role)
+        elif size > 1 and name.partition("@")[0] not in choices:
             # Constant tensors are reported above, and single numbers are often equal by chance.
             earlier = seen.setdefault((value.kind(), value.sha256()), name)
             if earlier != name:
                 lint.add("same-bytes", name, f"{role}s `{earlier}` and `{name}` have the same bytes", role)
+
+
+def _parts(value: Value) -> Iterator[Array]:
+    """Returns the elements in order, a million at a time: in float64, all weights of a model would need much memory."""
+    flat = value.bits.reshape(-1)
+    for start in range(0, flat.size, _PART):
+        yield Value(value.dtype, flat[start : start + _PART]).wide()
+
+
+def _not_finite(value: Value) -> tuple[int, list[int], Any]:
+    """Returns how many elements are not finite, and the place and the value of the first."""
+    count, where, shown = 0, [], None
+    for number, part in enumerate(_parts(value)) if value.is_inexact else ():
+        bad = np.flatnonzero(~np.isfinite(part))
+        if bad.size and not count:
+            where = [int(at) for at in np.unravel_index(number * _PART + int(bad[0]), value.shape)]
+            shown = part[bad[0]]
+        count += bad.size
+    return count, where, shown
 
 
 def look_at_hits(

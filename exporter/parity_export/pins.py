@@ -22,6 +22,8 @@ class Pin:
     value: Value
     file: str | None = None
     place: str | None = None
+    # The SHA-256 of elements that are not a copy: they are in the reference's own memory.
+    lent: str | None = None
 
 
 @dataclass

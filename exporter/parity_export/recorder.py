@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar
 from . import adapters as adapting
 from . import choices, external, training
 from . import pins as pinning
+from .blocks import Blocks
 from .collector import Collector, Kind, Stopped
 from .draws import states
 from .floor import Floor
@@ -20,9 +21,12 @@ from .pins import Pins
 from .places import caller
 from .points import Hooking, describe, side_of
 from .settings import Settings, reference_block
-from .values import hand_back, host
+from .values import Value, hand_back, host
 
 T = TypeVar("T")
+_NOT_BY_BLOCK = (
+    '`{}` needs more than one run of the whole reference, which `rec.floors("by-block")` avoids; leave one of them out'
+)
 
 
 class Recorder(Collector):
@@ -91,7 +95,7 @@ class Recorder(Collector):
         name = self.full(name)
         value = host(tensor, f"input `{name}`")
         self._settle_draws()
-        if self._first is None:
+        if self.is_first:
             value = self.pins.take("input", name, value, None, caller(self.sources))
         else:
             pin = self.pins.inputs.get(name)
@@ -128,7 +132,7 @@ class Recorder(Collector):
             if name in self.goldens:
                 return self.tracing.again(name, loaded)
             return self.tracing.leaf("input" if name in self.pins.inputs else "weight", name, loaded)
-        role, old = self.pins.old_tensor(name) if self._first is None else ("input", None)
+        role, old = self.pins.old_tensor(name) if self.is_first else ("input", None)
         if old is None and name in self.left_out:
             raise LookupError(f"golden `{name}` is left out, because the spec does not declare it")
         if old is None:
@@ -154,6 +158,8 @@ class Recorder(Collector):
         if side is None:
             return back
         self.training.modules.append((state, prefix))
+        if self.blocks is not None:
+            self.blocks.attach(state, side)
         return side.load_into(state, back, self.is_float64)
 
     @property
@@ -221,6 +227,8 @@ class Recorder(Collector):
         """
         if self.format == "npy":
             raise ValueError("adapters need their own file, which the format `npy` does not have; use `safetensors`")
+        if self.blocks is not None:
+            raise RuntimeError(_NOT_BY_BLOCK.format("rec.adapters"))
         tensors = adapting.chosen(state, names)
         file = file or f"adapters.{self.format}"
         back = self._keep(tensors, prefix, file, None, caller(self.sources))
@@ -235,28 +243,35 @@ class Recorder(Collector):
     ) -> dict[str, Any]:
         """Saves weights in the first run, and returns those to continue with."""
         self._settle_draws()
-        values = {name: host(tensor, f"weight `{prefix}{name}`") for name, tensor in tensors.items()}
-        if self._first is None:
-            values = pinning.varied(values, vary) if vary else values
-            values = {
-                name: self.pins.take("weight", prefix + name, value, file, place) for name, value in values.items()
-            }
+        values: dict[str, Value] = {}
+        if self.is_first:
+            for name, tensor in tensors.items():
+                value = host(tensor, f"weight `{prefix}{name}`", copy=self.blocks is None)
+                value = pinning.varied({name: value}, vary)[name] if vary else value
+                values[name] = self.pins.take("weight", prefix + name, value, file, place)
+                if self.blocks is not None:
+                    self.pins.weights[prefix + name].lent = values[name].sha256()
         else:
-            unknown = [name for name in values if prefix + name not in self.pins.weights]
+            unknown = [name for name in tensors if prefix + name not in self.pins.weights]
             if unknown:
                 raise ValueError(
                     f"weight `{prefix}{unknown[0]}` is missing in the first run; "
                     "a reference must save the same weights in every run"
                 )
-            values = {name: self.pins.weights[prefix + name].value for name in values}
-            if self.is_bare:
+            values = {name: self.pins.weights[prefix + name].value for name in tensors}
+            if self.is_bare and self._first is not None:
                 adapted = self._first.adapted
                 values = {
                     name: adapting.zeros(value) if prefix + name in adapted else value for name, value in values.items()
                 }
         if self.is_float64:
             values = {name: value.widened() if value.is_inexact else value for name, value in values.items()}
-        back = {name: hand_back(value, tensors[name]) for name, value in values.items()}
+        # With floors by block, the set has the elements of the tensors that the reference continues with, and no copy.
+        lends = self.blocks is not None and self.is_first
+        back = {
+            name: tensors[name] if lends and value.shares(tensors[name]) else hand_back(value, tensors[name], not lends)
+            for name, value in values.items()
+        }
         if self.tracing is not None:
             back = {name: self.tracing.leaf("weight", prefix + name, tensor) for name, tensor in back.items()}
         return back
@@ -279,6 +294,29 @@ class Recorder(Collector):
         if stop:
             raise Stopped(name)
         return tensor
+
+    def floors(self, how: Literal["by-block"], *, blocks: str | Iterable[str] | None = None) -> None:
+        """Measures floors by block: each block runs once more, alone, in float64, on the tensors that it received.
+
+        Call it first in the reference. The reference then runs once, and needs no second model in memory. `blocks` are
+        patterns of torch modules; by default, they are the items of the outermost lists of modules, and the modules
+        beside these lists. Such a floor leaves out the errors of earlier blocks; the manifest names its block. No
+        recipes are traced.
+        """
+        if how != "by-block":
+            raise ValueError(f'`rec.floors` got `{how}`, expected "by-block"')
+        if self.pins.inputs or self.pins.weights or self.goldens or self.hooks.active or self.blocks is not None:
+            raise RuntimeError(
+                "`rec.floors` was not the first call of the recorder; call it once, as the first thing in the reference"
+            )
+        from .spread import variant
+
+        patterns = Blocks.of(self, blocks)
+        # A listing, a debug session and a run that repeats the first one measure nothing.
+        if self._first is None and self.seen is None and self.session is None and variant() is None:
+            self.blocks = patterns
+            self.tracing = None
+            self._states = states()
 
     def distribution(self, name: str, logits: T, *, top: int | None = None) -> T:
         """Saves logits for `compare: distribution`, and returns them.
@@ -305,6 +343,8 @@ class Recorder(Collector):
         have the names of `rec.weights`, with the spec's `rename`. The gradients are those of torch by name, or the tree
         that MLX returns. A loss that was saved before is not saved again.
         """
+        if self.blocks is not None:
+            raise RuntimeError(_NOT_BY_BLOCK.format("rec.gradients"))
         return training.gradients(self, loss, model, name)
 
     def save_each(self, name: str, tensors: Mapping[str, Any]) -> None:
@@ -317,6 +357,8 @@ class Recorder(Collector):
         The state of a parameter is `step.1.state.<parameter>.<slot>`, with the optimiser's own word for the slot, such
         as `exp_avg`. The next step is `step.2`. `gradients` are for MLX, if they differ from those of `gradients`.
         """
+        if self.blocks is not None:
+            raise RuntimeError(_NOT_BY_BLOCK.format("rec.step"))
         training.step(self, optimizer, gradients)
 
     def stop_after(self, name: str) -> None:
@@ -367,6 +409,8 @@ class Recorder(Collector):
         wanted = frozenset(ops) if not isinstance(ops, (bool, str)) else ops
         hooking = Hooking(self, Rules(names, rename), at, wanted)
         self.hooks.add(hooking, model, functions)
+        if self.blocks is not None:
+            self.blocks.attach(model, side_of(model))
         self.sources.add(type(model))
         if self.executed is not None:
             self.executed.start()
@@ -398,6 +442,9 @@ class Recorder(Collector):
                 stack.callback(self.executed.stop)
             with suppress(Stopped):
                 yield
+            if self.blocks is not None:
+                self.blocks.finish()
+                self.blocks.check()
             self.hooks.finish(self)
 
     def __enter__(self) -> Recorder:

@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 
 from .numpy_beside import trace_numpy
 from .places import Places, caller
 from .points import Hooking, is_layer, place_of
+from .torch_blocks import block_names, named_modules, run_block, version_of, watch_blocks
+from .torch_float64 import CASTS, WIDE, default_to_float64, flat, is_simple, patch, swap, widened
 from .torch_trace import TorchTracer
 
 if TYPE_CHECKING:
     from .collector import Collector
 
-_NARROW = (torch.float32, torch.float16, torch.bfloat16)
-_WIDE: dict[Any, Any] = {**dict.fromkeys(_NARROW, torch.float64), torch.complex64: torch.complex128}
-_CASTS = {
-    torch.Tensor.float: torch.Tensor.double,
-    torch.Tensor.half: torch.Tensor.double,
-    torch.Tensor.bfloat16: torch.Tensor.double,
-    torch.Tensor.cfloat: torch.Tensor.cdouble,
-}
-_TYPES = {
-    "torch.FloatTensor": "torch.DoubleTensor",
-    "torch.HalfTensor": "torch.DoubleTensor",
-    "torch.BFloat16Tensor": "torch.DoubleTensor",
-}
+__all__ = ["block_names", "named_modules", "run_block", "version_of", "watch_blocks"]
+
 # Functions that do not read a tensor's elements. An input that only these receive is unused.
 _ABOUT = frozenset(
     {"__get__", "size", "dim", "stride", "numel", "is_floating_point", "is_complex", "__len__", "__hash__", "__repr__"}
@@ -78,11 +68,11 @@ def load_into(model: Any, tensors: Mapping[str, Any], is_float64: bool) -> Any:
         if is_float64:
             for module in model.modules():
                 for key, buffer in module._buffers.items():
-                    if buffer is not None and buffer.dtype in _WIDE:
-                        module._buffers[key] = buffer.to(_WIDE[buffer.dtype])
+                    if buffer is not None and buffer.dtype in WIDE:
+                        module._buffers[key] = buffer.to(WIDE[buffer.dtype])
                 for parameter in module._parameters.values():
-                    if parameter is not None and parameter.dtype in _WIDE:
-                        parameter.data = parameter.data.to(_WIDE[parameter.dtype])
+                    if parameter is not None and parameter.dtype in WIDE:
+                        parameter.data = parameter.data.to(WIDE[parameter.dtype])
     return model
 
 
@@ -123,22 +113,11 @@ def watch(recorder: Collector, stack: ExitStack) -> None:
         tracer = recorder.tracing.tracers["torch"] = TorchTracer(recorder.tracing.recipe, Places(recorder.sources))
     mode: TorchFunctionMode = _Watch(recorder, tracer)
     if recorder.is_float64:
-        before = torch.get_default_dtype()
-        set_default, from_numpy = torch.set_default_dtype, torch.from_numpy
-        set_default(torch.float64)
-        stack.callback(set_default, before)
-        # Libraries set bfloat16 as the default while they build a model. The float64 run must stay in float64.
-        _patch(stack, torch, "set_default_dtype", lambda dtype: set_default(_WIDE.get(dtype, dtype)))
-        _patch(stack, torch, "from_numpy", lambda array: _widened(from_numpy(array)))
+        default_to_float64(stack)
     if tracer is not None:
         trace_numpy(tracer.recipe, Places(recorder.sources), stack)
-        _patch(stack, torch, "from_numpy", tracer.reading(torch.from_numpy))
+        patch(stack, torch, "from_numpy", tracer.reading(torch.from_numpy))
     stack.enter_context(mode)
-
-
-def _patch(stack: ExitStack, module: Any, name: str, value: Any) -> None:
-    stack.callback(setattr, module, name, getattr(module, name))
-    setattr(module, name, value)
 
 
 class _Watch(TorchFunctionMode):
@@ -152,12 +131,14 @@ class _Watch(TorchFunctionMode):
         recorder = self._recorder
         name = getattr(func, "__name__", "")
         if name not in _ABOUT:
-            for tensor in _flat((args, kwargs)):
+            for tensor in flat((args, kwargs)):
                 recorder.used(tensor)
         if recorder.kind == "again" and kwargs.get("generator") is not None:
             # A generator with its own seed must also draw other numbers in this run.
             kwargs = {**kwargs, "generator": torch.Generator(kwargs["generator"].device).manual_seed(_OTHER_SEED)}
-        tracer = self._tracer if name not in _ABOUT or _property(func) in _SHOWN else None
+        tracer = None
+        if recorder.tracing is not None and (name not in _ABOUT or _property(func) in _SHOWN):
+            tracer = self._tracer
         if tracer is not None:
             tracer.before(args, kwargs)
         if not recorder.is_float64 or name == "__get__":
@@ -172,18 +153,19 @@ class _Watch(TorchFunctionMode):
         return output
 
     def _promoted(self, func: Any, name: str, args: Any, kwargs: Any) -> Any:
-        func = _CASTS.get(func, func)
-        for tensor in _flat((args, kwargs)):
-            if tensor.dtype in _WIDE and not name.endswith("_") and not _is_simple(tensor):
+        func = CASTS.get(func, func)
+        # A block that runs alone starts from the weights and tensors as they are.
+        for tensor in flat((args, kwargs)) if self._recorder.kind == "truth" else ():
+            if tensor.dtype in WIDE and not name.endswith("_") and not is_simple(tensor):
                 self._recorder.lowered.setdefault(caller(self._recorder.sources), f"{tensor.dtype} into `{name}`")
         if name.endswith("_") and not name.endswith("__"):
             # In place: the tensor keeps its identity, so only the values written into it can be promoted.
-            args, kwargs = _swap(args, keep_tensors=True), _swap(kwargs, keep_tensors=True)
+            args, kwargs = swap(args, keep_tensors=True), swap(kwargs, keep_tensors=True)
         else:
-            args, kwargs = _swap(args), _swap(kwargs)
+            args, kwargs = swap(args), swap(kwargs)
         output = func(*args, **kwargs)
-        returned = any(output is part for part in _flat(args))
-        return output if returned else _widened(output)
+        returned = any(output is part for part in flat(args))
+        return output if returned else widened(output)
 
 
 def _property(func: Any) -> str:
@@ -191,51 +173,3 @@ def _property(func: Any) -> str:
 
 
 _OTHER_SEED = 0x9E3779B9
-
-
-def _swap(thing: Any, keep_tensors: bool = False) -> Any:
-    """Returns the arguments of an operation with narrow dtypes and tensors widened to float64."""
-    if isinstance(thing, torch.dtype):
-        return _WIDE.get(thing, thing)
-    if isinstance(thing, torch.Tensor):
-        return (
-            thing
-            if keep_tensors or (isinstance(thing, torch.nn.Parameter) and thing.dtype not in _WIDE)
-            else _widened(thing)
-        )
-    if isinstance(thing, str):
-        return _TYPES.get(thing, thing)
-    if type(thing) in (tuple, list):
-        return type(thing)(_swap(part, keep_tensors) for part in thing)
-    if type(thing) is dict:
-        return {key: _swap(part, keep_tensors) for key, part in thing.items()}
-    return thing
-
-
-def _widened(thing: Any) -> Any:
-    if isinstance(thing, torch.Tensor):
-        with torch._C.DisableTorchFunction():
-            return thing.to(_WIDE[thing.dtype]) if thing.dtype in _WIDE else thing
-    if type(thing) in (tuple, list):
-        return type(thing)(_widened(part) for part in thing)
-    return thing
-
-
-def _is_simple(tensor: Any) -> bool:
-    """Whether all numbers are multiples of 1/256, such as integers and halves, so rounding to float32 lost nothing."""
-    with torch._C.DisableTorchFunction():
-        if tensor.numel() == 0:
-            return True
-        wide = tensor.detach().cpu().to(_WIDE[tensor.dtype]).numpy().view(np.dtype("float64"))
-        return bool(np.all(~np.isfinite(wide) | (wide * 256 == np.round(wide * 256))))
-
-
-def _flat(thing: Any) -> Iterator[Any]:
-    if isinstance(thing, torch.Tensor):
-        yield thing
-    elif isinstance(thing, (tuple, list)):
-        for part in thing:
-            yield from _flat(part)
-    elif isinstance(thing, dict):
-        for part in thing.values():
-            yield from _flat(part)

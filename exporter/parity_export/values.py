@@ -56,19 +56,28 @@ class Value:
         return Value(wide.dtype.name, wide)
 
     def sha256(self) -> str:
-        return hashlib.sha256(self.bits.tobytes()).hexdigest()
+        return hashlib.sha256(self._bytes().data).hexdigest()
 
     def same_as(self, other: Value) -> bool:
-        return self.kind() == other.kind() and self.bits.tobytes() == other.bits.tobytes()
+        return self.kind() == other.kind() and np.array_equal(self._bytes(), other._bytes())
+
+    def _bytes(self) -> Array:
+        """Returns the elements as bytes, without a copy if they are in order."""
+        return np.ascontiguousarray(self.bits).reshape(-1).view(np.dtype("uint8"))
+
+    def shares(self, tensor: Any) -> bool:
+        """Whether the elements are those of a torch tensor on the host, and not a copy."""
+        return framework_of(tensor) == "torch" and tensor.data_ptr() == self.bits.ctypes.data
 
     def kind(self) -> str:
         """Returns dtype and shape as text: `float32 [2, 3]`."""
         return f"{self.dtype} {list(self.shape)}"
 
 
-def _value(array: Array, dtype: str) -> Value:
+def _value(array: Array, dtype: str, copy: bool = True) -> Value:
     stored = _HELD[dtype].newbyteorder("<")
-    data = np.array(array, dtype=stored, order="C", copy=True)
+    # Without `copy`, a new array that shows the same memory.
+    data = np.array(array, dtype=stored, order="C", copy=True) if copy else np.asarray(array, stored, order="C").view()
     data.flags.writeable = False
     return Value(dtype, data)
 
@@ -96,8 +105,8 @@ def framework_of(thing: Any) -> str | None:
     return "dlpack"
 
 
-def host(tensor: Any, what: str = "value") -> Value:
-    """Returns an exact copy of the tensor's elements on the host.
+def host(tensor: Any, what: str = "value", copy: bool = True) -> Value:
+    """Returns the tensor's elements on the host: a copy, or without `copy` the memory of a torch tensor that is there.
 
     Raises TypeError if `tensor` is not a tensor, or if the format does not have its dtype.
     """
@@ -106,7 +115,7 @@ def host(tensor: Any, what: str = "value") -> Value:
         found = type(tensor).__name__
         raise TypeError(f"{what} is a {found}, expected an array of numpy, torch, mlx or jax, or one with `__dlpack__`")
     if framework == "torch":
-        return _from_torch(tensor, what)
+        return _from_torch(tensor, what, copy)
     if framework == "mlx":
         return _from_mlx(tensor, what)
     is_dlpack = framework == "dlpack" and hasattr(tensor, "__dlpack__")
@@ -123,7 +132,7 @@ def _from_numpy(array: Array, what: str) -> Value:
     return _value(array, name)
 
 
-def _from_torch(tensor: Any, what: str) -> Value:
+def _from_torch(tensor: Any, what: str, copy: bool) -> Value:
     import torch
 
     with torch._C.DisableTorchFunction():
@@ -135,10 +144,10 @@ def _from_torch(tensor: Any, what: str) -> Value:
         plain = plain.contiguous()
         name = str(plain.dtype).removeprefix("torch.")
         if name == "bfloat16":
-            return _value(plain.view(torch.int16).numpy().view(np.dtype("uint16")), name)
+            return _value(plain.view(torch.int16).numpy().view(np.dtype("uint16")), name, copy)
         if name not in _HELD:
             raise _unsupported(what, name)
-        return _value(plain.numpy(), name)
+        return _value(plain.numpy(), name, copy)
 
 
 def _from_mlx(array: Any, what: str) -> Value:
@@ -158,14 +167,15 @@ def _unsupported(what: str, name: str) -> TypeError:
     return TypeError(f"{what} is {name}, expected one of {', '.join(STORED)}")
 
 
-def hand_back(value: Value, like: Any) -> Any:
+def hand_back(value: Value, like: Any, copy: bool = True) -> Any:
     """Returns the value as a tensor of the framework and on the device of `like`.
 
+    Without `copy`, a torch tensor on the host shows the value's own memory, if that may be written to.
     `like` is a tensor, or one of `numpy`, `torch` and `mlx`.
     """
     framework = like if isinstance(like, str) else framework_of(like)
     if framework == "torch":
-        return _to_torch(value, like)
+        return _to_torch(value, like, copy or not value.bits.flags.writeable)
     if framework == "mlx":
         return _to_mlx(value)
     if framework == "jax":
@@ -189,14 +199,15 @@ def _to_numpy(value: Value) -> Array:
     return np.array(value.bits, copy=True)
 
 
-def _to_torch(value: Value, like: Any) -> Any:
+def _to_torch(value: Value, like: Any, copy: bool) -> Any:
     import torch
 
     with torch._C.DisableTorchFunction():
+        bits = value.bits.copy() if copy else value.bits
         if value.dtype == "bfloat16":
-            tensor = torch.from_numpy(value.bits.view(np.dtype("int16")).copy()).view(torch.bfloat16)
+            tensor = torch.from_numpy(bits.view(np.dtype("int16"))).view(torch.bfloat16)
         else:
-            tensor = torch.from_numpy(value.bits.copy())
+            tensor = torch.from_numpy(bits)
         return tensor if isinstance(like, str) else tensor.to(like.device)
 
 

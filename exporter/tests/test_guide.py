@@ -56,6 +56,14 @@ def test_the_llama_example_writes_a_sound_set_with_the_rotation(export: Any) -> 
     assert len(shapes) == 41, "a hook records more or less than the example says"
 
 
+def test_the_example_of_floors_by_block_writes_a_sound_set(export: Any) -> None:
+    pytest.importorskip("torch", reason="needs torch: install the `torch` group of references/")
+    made = export(space_of(example("exporting.md", "rec.floors("))["reference"], lint="refuse", script=__file__)
+    # The first layer receives the input of the set, so its floor is that of the whole.
+    blocks = {name: entry.get("floor_block") for name, entry in made.goldens.items()}
+    assert blocks == {"layers.0": None, "layers.1": "layers.1", "layers.2": "layers.2"}
+
+
 def test_the_training_example_writes_a_sound_set(export: Any) -> None:
     pytest.importorskip("torch", reason="needs torch: install the `torch` group of references/")
     made = export(space_of(example("gradients.md", "torch"))["reference"], lint="refuse", script=__file__)

@@ -218,3 +218,18 @@ fn a_mistake_in_one_of_two_references_is_refused_where_it_begins() {
     project.prints(&["--yes"], 1, &["disagree:", "         norm: "]);
     assert!(before == manifest(), "the old set stays");
 }
+
+#[test]
+#[ignore = "slow: `.ci/run` runs it"]
+fn floors_by_block_without_a_torch_module_are_refused_and_the_old_set_stays() {
+    let project = Project::new();
+    let manifest = fs::read(project.path("fixtures/gated_mlp/block/manifest.json")).unwrap();
+    let first = "draw = np.random.default_rng(0)";
+    project.edit(SCRIPT, first, &format!("rec.floors(\"by-block\")\n    {first}"));
+    project.prints(
+        &["--yes"],
+        1,
+        &["`rec.floors(\"by-block\")` found no torch module; pass the model to `rec.weights` or `rec.hook`"],
+    );
+    assert_eq!(fs::read(project.path("fixtures/gated_mlp/block/manifest.json")).unwrap(), manifest);
+}
