@@ -59,6 +59,7 @@ impl ExternalWeights {
                 sha256: String::new(),
                 sequence: None,
                 floor: None,
+                floor_block: None,
                 no_floor: None,
                 spread: None,
                 place: None,
