@@ -90,13 +90,11 @@ fn decoded(chat: &Chat, tokenizer: &Tokenizer, ids: &[u32], v: &Variant) -> Resu
     })
 }
 
-/// The ids and the mask of each text, filled up on the left.
-fn padded(
-    chat: &Chat,
-    tokenizer: &Tokenizer,
-    texts: &[String],
-    pad: &str,
-) -> Result<Vec<(Vec<u32>, Vec<u32>)>, TextError> {
+/// The ids of a text, and their mask.
+type Row = (Vec<u32>, Vec<u32>);
+
+/// The rows of the texts, filled up on the left.
+fn padded(chat: &Chat, tokenizer: &Tokenizer, texts: &[String], pad: &str) -> Result<Vec<Row>, TextError> {
     let pad = tokenizer.token_to_id(pad).ok_or("the tokenizer has no such token")?;
     let rows = texts.iter().map(|text| chat.encode(text)).collect::<Result<Vec<_>, _>>()?;
     let longest = rows.iter().map(Vec::len).max().unwrap_or(0);
