@@ -57,7 +57,7 @@ def test_the_set_holds_no_weight(export: Any, tmp_path: Path, monkeypatch: pytes
     keys = ("name", "size", "sha256")
     assert made.manifest["external_weights"] == [{key: one[key] for key in keys} for one in listed]
     assert {entry["role"] for entry in made.manifest["tensors"]} == {"golden", "input"}
-    assert all(entry["floor"]["max"] > 0 for entry in made.goldens.values()), "the float64 run is another one"
+    assert all(entry["floor"]["max"] > 0 for entry in made.goldens.values()), "the float64 run gave the same numbers"
 
 
 def test_recipes_name_the_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ use toml_edit::{DocumentMut, InlineTable, Item, TableLike, Value};
 
 use super::InitError;
 
-/// The repository of mlx-parity, for a program that no other repository is known of.
+/// The public repository of mlx-parity, if the one that this program was installed from is not known.
 const REPOSITORY: &str = env!("CARGO_PKG_REPOSITORY");
 /// The commit that this program was built from, if Cargo fetched it.
 const REVISION: Option<&str> = option_env!("MLX_PARITY_REVISION");
